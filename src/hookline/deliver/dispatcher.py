@@ -26,6 +26,7 @@ from hookline.deliver.lanes.mapped import (
     Parcel,
     RequestParcel,
     are_refused_together,
+    event_of,
     failure_of,
     failures_of,
     says_too_much,
@@ -39,7 +40,7 @@ from hookline.deliver.send.request import MappedTemplate
 from hookline.deliver.work import Counters, Times, Work
 from hookline.limits import LIMITS, Limits
 from hookline.outcomes.outcome import PARTIAL, to_number
-from hookline.outcomes.progress import MILLISECONDS_MAX, ProgressRing, pack_entries
+from hookline.outcomes.progress import MILLISECONDS_MAX, POSITION_SHIFT, ProgressRing, pack_entries
 from hookline.telemetry.crashpoints import CRASH_POINTS_ARMED, crash_point
 from hookline.telemetry.log import logger
 
@@ -115,6 +116,8 @@ class Dispatcher(Work, Sink):
         """Lanes for which there was no time in a turn: before the others in the next."""
         self._unnoted: list[tuple[Parcel, Target, Answer, int]] = []
         """Answers of lanes apart that wait until a checkpoint has made room for their results."""
+        self._with_sinks: dict[Parcel, Target] = {}
+        """Parcels of lanes apart that have no result yet: code of a sink may take for ever."""
         self._unjudged: dict[Lane, deque[tuple[object, Target, Answer, float]]] = {}
         """Answers that wait for a later turn of the event loop to be decoded in, and when their requests left; lanes
         take turns."""
@@ -392,6 +395,31 @@ class Dispatcher(Work, Sink):
             if lane.order is not None:
                 lane.order.call(position)
 
+    def forget(self, partition: int) -> None:
+        """Wait no longer for what sinks have of a partition that others own now, nor for what has not left yet.
+
+        Nobody knows when a sink ends, and until then the partition could not be taken again. The result comes late and
+        says nothing: the events are their owner's, who may be this process by then.
+        """
+        released: list[Delivery] = []
+        for lane, gathered in list(self._gathering.items()):
+            released += [each for each in gathered if each.event.position >> POSITION_SHIFT == partition]
+            self._gathering[lane] = [each for each in gathered if each.event.position >> POSITION_SHIFT != partition]
+            if not self._gathering[lane]:
+                del self._gathering[lane]
+        for parcel, target in self._with_sinks.items():
+            tokens = parcel.forget(partition)
+            released += [each if isinstance(each, Delivery) else _delivery_of(each, target) for each in tokens]
+        for delivery in released:
+            self.release(delivery)
+        for lane in {delivery.lane for delivery in released}:
+            self._look_at(lane)
+
+    def _look_at(self, lane: Lane) -> None:
+        """Go on with a lane that may have room without a result of its own."""
+        if (lane.queue or lane in self._gathering) and not lane.ready:
+            self.go_on_with(lane)
+
     def release(self, delivery: Delivery) -> None:
         """Give back the slot of a delivery that has ended."""
         lane = delivery.lane
@@ -475,6 +503,8 @@ class Dispatcher(Work, Sink):
 
     def _send_outgoing(self, outgoing: Outgoing) -> None:
         target, requests, whole = outgoing
+        if target.lane.is_apart:
+            self._with_sinks.update((parcel, target) for parcel, _ in requests)
         if whole:
             target.route.ask(target, requests, whole)
         else:
@@ -680,7 +710,7 @@ class Dispatcher(Work, Sink):
         if target.lane.is_apart and not self.ring.has_room(len(parcel.tokens)):
             self._unnoted.append((parcel, target, answer, milliseconds))
             return
-        parcel.end()
+        self._end_parcel(parcel, target)
         verdicts = parcel.verdicts
         if verdicts is None:
             assert isinstance(target.template, MappedTemplate)
@@ -696,13 +726,17 @@ class Dispatcher(Work, Sink):
             if self._halved(parcel, target):
                 return
             verdicts = [RETRIED_TOGETHER] * len(verdicts)
-        accepted = [token for token, verdict in zip(parcel.tokens, verdicts, strict=True) if verdict.accepted]
+        tokens = parcel.awaited
+        if parcel.forgotten:
+            said = zip(parcel.tokens, verdicts, strict=True)
+            verdicts = [verdict for token, verdict in said if event_of(token).position not in parcel.forgotten]
+        accepted = [token for token, verdict in zip(tokens, verdicts, strict=True) if verdict.accepted]
         if accepted:
             status = answer.status if 200 <= answer.status < 300 else 200
             self.succeeded([(accepted, target, status, milliseconds)])
         blamed = False
         failures = failures_of(verdicts, answer, self._now_seconds)
-        for token, failure in zip(parcel.tokens, failures, strict=True):
+        for token, failure in zip(tokens, failures, strict=True):
             if failure is not None:
                 self._answered_alone(token, target, milliseconds, failure, counts=not blamed)
                 blamed = blamed or not failure.of_event
@@ -718,8 +752,8 @@ class Dispatcher(Work, Sink):
 
     def _parcel_failed(self, parcel: Parcel, target: Target, milliseconds: int, failure: Failure) -> None:
         """No answer came: it is one failure of the receiver, and one of each event."""
-        parcel.end()
-        for index, token in enumerate(parcel.tokens):
+        self._end_parcel(parcel, target)
+        for index, token in enumerate(parcel.awaited):
             own = Failure(
                 failure.outcome,
                 failure.status,
@@ -731,6 +765,12 @@ class Dispatcher(Work, Sink):
             own.of_batch = failure.of_batch
             self._answered_alone(token, target, milliseconds, own, counts=index == 0)
         self.go_on()
+
+    def _end_parcel(self, parcel: Parcel, target: Target) -> None:
+        self._with_sinks.pop(parcel, None)
+        parcel.end()
+        if parcel.forgotten:
+            self._look_at(target.lane)
 
     def _answered_alone(
         self, token: object, target: Target, milliseconds: int, failure: Failure, *, counts: bool

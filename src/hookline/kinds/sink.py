@@ -7,11 +7,12 @@ finds out within seconds that events could be written, leaves nothing behind, an
 where they could not; the settings may be ones that nobody saves.
 
 Events come in batches, in the order of the stream but for those that are tried again, with the place of each in the
-journal: after a crash an event may come again, and then has the same place. ``write`` may block (it runs in a thread of
-its own, one call at a time for a destination), must end in a bounded time, and answers for each event what became of
-it. What it cannot do for now it raises as SinkFailed, and everything is tried again. A ``delete`` message among the
-events asks for a person's events to be erased: it is accepted once they are, with a remark in its Verdict that says how
-much went and names nobody, because the remark is kept as evidence.
+journal: an event may come again, after a crash or where its partition passed to another process, or back to this one,
+while it was being written; it then has the same place. ``write`` may block (it runs in a thread of its own, one call at
+a time for a destination), must end in a bounded time, and answers for each event what became of it. What it cannot do
+for now it raises as SinkFailed, and everything is tried again. A ``delete`` message among the events asks for a
+person's events to be erased: it is accepted once they are, with a remark in its Verdict that says how much went and
+names nobody, because the remark is kept as evidence.
 """
 
 from __future__ import annotations

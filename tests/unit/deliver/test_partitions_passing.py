@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -11,9 +12,15 @@ import structlog
 
 from hookline.connections.model import DeliveryOptions, WebhookSettings
 from hookline.deliver.cluster import worker as worker_module
+from hookline.deliver.cluster.fence import now_seconds
 from hookline.deliver.cluster.worker import Worker
+from hookline.deliver.lanes import mapped, sinks
+from hookline.deliver.lanes.mapped import Parcel, event_of
+from hookline.outcomes.outcome import Outcome
+from hookline.outcomes.progress import OFFSET_MASK, POSITION_SHIFT
 from tests.unit.deliver.conftest import MakeWorker
-from tests.unit.deliver.rig import destination
+from tests.unit.deliver.rig import Rig, destination
+from tests.unit.deliver.test_sinks import LAKE, accept, with_sinks
 from tests.unit.deliver.worker_rig import WorkerRig
 
 RETRIES = 'SELECT partition, "offset" FROM retries'
@@ -139,11 +146,11 @@ def test_a_partition_that_cannot_be_taken_is_tried_again(
     monkeypatch.setattr(worker_module, "AGAIN_SECONDS", 0)
     errors, mark = [error, error], object()
 
-    async def try_to_take(*_: object) -> bool:
+    async def try_to_take(*_: object) -> None:
         if errors:
             raise errors.pop()
-        return True
 
+    worker.lose()
     with worker.member() as member, structlog.testing.capture_logs() as lines:
         monkeypatch.setattr(member, "_try_to_take", try_to_take)
         member._wanted[0] = mark
@@ -151,3 +158,189 @@ def test_a_partition_that_cannot_be_taken_is_tried_again(
     (line,) = lines
     assert line["event"] == "partition_not_taken"
     assert words in str(line)
+
+
+@pytest.fixture
+def lakes(make_worker: MakeWorker) -> WorkerRig:
+    """A worker of two partitions that has a sink too, in parcels of ten events."""
+    worker = make_worker(partitions=2)
+    with_sinks(worker.rig, 10)
+    worker.rig.change(msgspec.structs.replace(LAKE, sources=("website",)))
+    worker.rig.follow()
+    return worker
+
+
+def at_the_sink(worker: WorkerRig, partition: int = 0) -> list[list[int]]:
+    """Return the offsets of a partition in each parcel that the sink has, when all others have been answered."""
+    rig = worker.rig
+    rig.answer_all(200, "crm")
+    rig.checkpoint()
+    parcels = [request.token for request in rig.network.waiting]
+    positions = [[event_of(token).position for token in each.tokens] for each in parcels if isinstance(each, Parcel)]
+    return [[each & OFFSET_MASK for each in some if each >> POSITION_SHIFT == partition] for some in positions]
+
+
+def go_on(worker: WorkerRig) -> None:
+    """Let time pass in which the sink accepts everything."""
+    for _ in range(20):
+        worker.rig.pass_time(60.0)
+        while at_the_sink(worker):
+            accept(worker.rig)
+        worker.rig.checkpoint()
+
+
+def refuse(rig: Rig) -> None:
+    """Have the write end that has taken longest, as a failure."""
+    rig.answer(rig.network.waiting[0], Outcome.TIMED_OUT)
+    rig.turn()
+
+
+def test_a_sink_that_does_not_end_keeps_a_partition_from_nobody(lakes: WorkerRig) -> None:
+    """The group gives the partition back to the process whose sink still writes: the other destination goes on."""
+    rig, mark = lakes.rig, object()
+    lakes.append(0, "m0")
+    rig.turn()
+    assert at_the_sink(lakes) == [[0]]
+    lakes.lose()
+    lakes.append(0, "m1")
+    with lakes.member() as member:
+        member._wanted[0] = mark
+        rig.loop.run_until_complete(asyncio.wait_for(member._take(0, mark, 0.0), 10))
+    rig.turn()
+    assert at_the_sink(lakes) == [[0], [0], [1]]
+    assert rig.status_at("m1", "crm") == "delivered"
+
+
+@pytest.mark.parametrize("end", [accept, refuse])
+@pytest.mark.parametrize("is_back", [True, False], ids=["the partition is back", "the partition is away"])
+@pytest.mark.parametrize("failed_before", [True, False])
+def test_the_late_result_of_a_sink_says_nothing(
+    lakes: WorkerRig, end: Callable[[Rig], None], is_back: bool, failed_before: bool
+) -> None:
+    """The events are their new owner's, who may be the same process: they are written again, and the lane goes on."""
+    rig = lakes.rig
+    lakes.append(0, "m0")
+    rig.turn()
+    assert at_the_sink(lakes) == [[0]]
+    if failed_before:
+        refuse(rig)
+        rig.checkpoint()
+        rig.pass_time(5.0)
+        assert at_the_sink(lakes) == [[0]]
+    lakes.lose()
+    engine, lane = rig.role.engine, rig.lane("lake")
+    assert (lane.in_flight, engine.in_flight, engine.unhealthy) == ({}, 0, 0)
+    if not is_back:
+        end(rig)
+    lakes.take_up()
+    rig.pass_time(5.0)
+    if is_back:
+        assert at_the_sink(lakes) == [[0], [0]]
+        end(rig)
+    assert at_the_sink(lakes) == [[0]]
+    assert rig.status_at("m0", "lake") != "delivered"
+    assert len(lane.in_flight) == 1
+    accept(rig)
+    lakes.append(0, "m1")
+    rig.turn()
+    assert at_the_sink(lakes) == [[1]]
+    accept(rig)
+    rig.checkpoint()
+    assert {rig.status_at(each, "lake") for each in ("m0", "m1")} == {"delivered"}
+    assert lakes.rows(RETRIES) == []
+    assert (lane.in_flight, lane.retry_count, engine.unhealthy, engine._with_sinks) == ({}, 0, 0, {})
+
+
+@pytest.mark.parametrize("end", [accept, refuse])
+def test_the_partitions_that_stay_hear_of_a_write_that_has_others_too(
+    lakes: WorkerRig, end: Callable[[Rig], None]
+) -> None:
+    """One write may have events of several partitions."""
+    rig = lakes.rig
+    lakes.fence.shut()  # so that what is read of both leaves together
+    lakes.append(0, "m0")
+    lakes.append(1, "m1")
+    rig.turn()
+    lakes.fence.confirm(now_seconds())
+    rig.pass_time(0.5)
+    assert at_the_sink(lakes) == [[0]]
+    assert at_the_sink(lakes, 1) == [[0]]
+    lakes.lose(1)
+    end(rig)
+    rig.checkpoint()
+    assert rig.status_at("m0", "lake") == ("delivered" if end is accept else "retrying")
+    lakes.take_up(1)
+    lakes.append(1, "m2")
+    go_on(lakes)
+    assert {rig.status_at(each, "lake") for each in ("m0", "m1", "m2")} == {"delivered"}
+
+
+def test_what_a_sink_has_is_bounded_however_often_its_partition_passes(
+    lakes: WorkerRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stays in memory until the write ends; then all of it is written."""
+    monkeypatch.setattr(mapped, "GATHERED_IN_FLIGHT_MAX", 20)
+    rig, ids = lakes.rig, [f"m{number}" for number in range(40)]
+    lakes.append(0, *ids)
+    rig.turn()
+    for _ in range(4):
+        held = sum(map(len, at_the_sink(lakes)))
+        lakes.lose()
+        lakes.take_up()
+        rig.pass_time(0.5)
+    assert sum(map(len, at_the_sink(lakes))) == held
+    lakes.append(0, "later")
+    go_on(lakes)
+    assert {rig.status_at(each, "lake") for each in (*ids, "later")} == {"delivered"}
+
+
+def test_what_waits_for_room_at_a_sink_keeps_no_partition(lakes: WorkerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that has begun but not left, for what the sink has is as many bytes as may be."""
+    monkeypatch.setattr(sinks, "IN_FLIGHT_BYTES_MAX", 2_000)
+    rig = lakes.rig
+    with_sinks(rig, 10, bytes=1_024)
+    rig.change(msgspec.structs.replace(LAKE, sources=("website",), name="Smaller"))
+    rig.follow()
+    lake = rig.lane("lake")
+    lake.configure(lake.destination, lake.start, *rig.role.lane_set.usable(lake.destination, lake.start))
+    lakes.append(0, "m0")
+    rig.turn()
+    rig.answer_all(200, "crm")
+    refuse(rig)
+    rig.checkpoint()
+    large = b'{"type":"track","event":"Order","properties":{"p":"%b"}}' % (b"x" * 400)
+    lakes.append(0, *(f"n{number}" for number in range(20)), body=large)
+    rig.turn()
+    at_the_sink(lakes)
+    rig.pass_time(60.0)
+    assert lake in rig.role.engine._gathering
+    lakes.lose()
+    assert (lake.in_flight, rig.role.engine.unhealthy, rig.role.engine._gathering) == ({}, 0, {})
+    lakes.take_up()
+    go_on(lakes)
+    assert rig.status_at("m0", "lake") == rig.status_at("n19", "lake") == "delivered"
+
+
+def test_a_partition_that_waits_says_once_for_what(worker: WorkerRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks for the reason finds the destination."""
+    rig, mark = worker.rig, object()
+    monkeypatch.setattr(worker_module, "WAIT_LOGGED_SECONDS", 0)
+    monkeypatch.setattr(worker_module, "POLL_SECONDS", 0)
+    rig.append("m0")
+    rig.turn()
+    (request,) = rig.network.waiting
+    worker.lose()
+
+    async def passing(member: Worker) -> None:
+        member._wanted[0] = mark
+        taking = asyncio.create_task(member._take(0, mark, 0.0))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        rig.answer(request, 200)
+        await asyncio.wait_for(taking, 10)
+
+    with worker.member() as member, structlog.testing.capture_logs() as lines:
+        rig.loop.run_until_complete(passing(member))
+    (line,) = [line for line in lines if line["event"] == "partition_not_taken"]
+    assert "crm" in line["reason"]
+    assert 0 in rig.role.feeder.shared

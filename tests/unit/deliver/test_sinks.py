@@ -18,6 +18,7 @@ from hookline.deliver.lanes import sinks as module
 from hookline.deliver.lanes.lane import Target
 from hookline.deliver.lanes.sinks import (
     NEWS_MAX,
+    NOT_WRITTEN,
     REMARK_CHARACTERS_MAX,
     SinkParcel,
     SinkRequests,
@@ -304,6 +305,72 @@ def test_the_end_of_the_role_waits_for_what_is_being_written(
 
     assert asyncio.run(run(10.0)) == ["written"]
     assert asyncio.run(run(0.01)) == []
+
+
+class Noting(Held):
+    """A sink that takes its time, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda name, sentence: None)
+        self.written: list[list[bytes]] = []
+
+    def write(self, events: Sequence[SinkEvent]) -> Sequence[Verdict]:
+        self.written.append([each.body for each in events])
+        return super().write(events)
+
+
+def test_what_others_own_by_the_time_is_not_written(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partition was left while the sink was busy with something else; the rest is written, and its verdicts are
+    those of the events that they are about."""
+    sink = Noting()
+    parcels = [
+        SinkParcel(
+            [Event(partition << POSITION_SHIFT, rig.record("m")) for partition in partitions],
+            [b"of %d" % partition for partition in partitions],
+            lambda event, body: SinkEvent(0, 0, 0, {}, body),
+        )
+        for partitions in ((0,), (1, 0), (1,))
+    ]
+    done: list[object] = []
+    monkeypatch.setattr(rig.role.engine, "answered_whole", lambda *result: done.append(result[0]))
+
+    async def write() -> None:
+        route = SinkRoute(LAKE, lambda notice: sink, rig.role.engine)
+        target = Target(SinkTemplate(LAKE), 0, 1, route)
+        target.lane = rig.lane("crm")
+        route.ask(target, [(parcel, b"") for parcel in parcels], 0)
+        assert await asyncio.to_thread(sink.begun.wait, 10)
+        for parcel in parcels:
+            parcel.forget(1)
+        sink.may_end.set()
+        route.close()
+        await asyncio.to_thread(route.join, 10)
+        await asyncio.sleep(0)
+
+    asyncio.run(write())
+    assert sink.written == [[b"of 0"], [b"of 0"]]
+    assert done == parcels
+    assert parcels[1].verdicts == [NOT_WRITTEN, Verdict(True)]
+
+
+def test_a_sink_without_a_thread_for_now_writes_once_one_can_be_had(lake: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it was given meanwhile is tried again, and was not the events' fault."""
+
+    start = threading.Thread.start
+
+    def cannot_start(thread: threading.Thread) -> None:
+        if thread.name.startswith("sink-"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", cannot_start)
+        lake.append("m1")
+        let_write(lake)
+        assert lake.status_at("m1", "lake") == "retrying"
+        assert lake.lane("lake").unreached
+    let_write(lake, 60)
+    assert lake.status_at("m1", "lake") == "delivered"
 
 
 @pytest.fixture

@@ -88,7 +88,10 @@ class WorkerRig:
         made._fence, made._claims, made._loop = self.fence, self._claims, self.rig.loop
         made._engine, made._feeder, made._checkpointer = role.engine, role.feeder, role.checkpointer
         made._wanted, made._doubtful, made._is_closing, made._log = {}, {}, False, logger()
-        made._follower, made._heartbeat, made._data_path = Mock(), Mock(), self.rig.settings.data_path
+        made._follower, made._heartbeat, made._data_path = role._follower, Mock(), self.rig.settings.data_path
+        made._follow_connections, made._journal = role.follow_connections, role.lookups
+        parts = role.engine, role.feeder, role.lane_set, role.replays
+        made._takeover = PartitionTakeover(*parts, Recovery(*parts, role.store, role.journal))
         with ThreadPoolExecutor(1) as made._thread:
             yield made
 
@@ -119,11 +122,11 @@ class WorkerRig:
         """Return the requests of a partition that wait for an answer."""
         return [request for request in self.rig.network.waiting if request.partition == partition]
 
-    def append(self, partition: int, *message_ids: str) -> None:
+    def append(self, partition: int, *message_ids: str, **given: object) -> None:
         """Store events in a partition."""
         partitions = self.rig.settings.journal.partitions
         user = next(key for key in map(str, range(1000)) if partition_of(key, partitions) == partition)
-        self.rig.append(*(self.rig.record(message_id, user_key=user) for message_id in message_ids))
+        self.rig.append(*(self.rig.record(message_id, user_key=user, **given) for message_id in message_ids))
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return what is saved."""

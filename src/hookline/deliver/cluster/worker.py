@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import math
 import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -42,6 +43,8 @@ HURRY_SECONDS = 0.5
 """While lanes wait for a larger share of a limit: how often that is said."""
 AGAIN_SECONDS = 0.5
 """From one try to take a partition to the next."""
+WAIT_LOGGED_SECONDS = 10.0
+"""How long an assigned partition waits before the log says for what: requests in flight and giving it up end sooner."""
 
 
 class Worker:
@@ -167,11 +170,16 @@ class Worker:
 
     async def _take(self, partition: int, mark: object, since_seconds: float) -> None:
         """Take a partition as soon as that can be done, as long as it is wanted."""
-        logged = ""
+        logged, log_wait_at = "", self._loop.time() + WAIT_LOGGED_SECONDS
         while self._is_wanted(partition, mark):
             try:
-                if await self._try_to_take(partition, mark, since_seconds):
+                awaited = self._awaited_before(partition, since_seconds)
+                if not awaited:
+                    await self._try_to_take(partition, mark)
                     return
+                if self._loop.time() >= log_wait_at:
+                    log_wait_at = math.inf  # once
+                    self._log.warning("partition_not_taken", partition=partition, reason=f"waits for {awaited}")
                 await asyncio.sleep(POLL_SECONDS)
             except Exception as error:  # noqa: BLE001 - whatever it is, nobody else takes the partition
                 if str(error) != logged:
@@ -191,20 +199,28 @@ class Worker:
     def _is_wanted(self, partition: int, mark: object) -> bool:
         return not self._is_closing and self._wanted.get(partition) is mark
 
-    async def _try_to_take(self, partition: int, mark: object, since_seconds: float) -> bool:
-        if partition in self._feeder.shared or self._flying((partition,)):
-            return False  # the last time has not ended yet
+    def _awaited_before(self, partition: int, since_seconds: float) -> str:
+        """Return what a partition waits for before it can be taken, empty where it need not wait."""
+        if partition in self._feeder.shared:
+            return "this process to have given it up"
+        destinations = self._in_flight_to((partition,))
+        if destinations:
+            return f"what is in flight of it to {', '.join(destinations)}"
         if partition in self._doubtful and not self._fence.is_confirmed_since(since_seconds):
-            return False
+            return "brokers to confirm that this process is a member of the group"
+        return ""
+
+    async def _try_to_take(self, partition: int, mark: object) -> None:
+        """Take a partition that waits for nothing, unless it is not wanted any more; raise what keeps it from that."""
         claim = await self._loop.run_in_executor(
             self._thread, self._claims.take, partition, lambda: self._is_wanted(partition, mark)
         )
         if claim is None:
-            return True
+            return
         self._follow_connections()
         if not self._is_wanted(partition, mark):
             claim.duplicates.close()
-            return True
+            return
         if claim.then.version > self._checkpointer.version:
             claim.duplicates.close()
             raise DatabaseError(f"connections version {claim.then.version} cannot be read yet")
@@ -213,7 +229,6 @@ class Worker:
         except BaseException:
             self._leave(partition)  # half of it would be worse than nothing
             raise
-        return True
 
     def _adopt(self, claim: Claim) -> None:
         partition = claim.partition
@@ -246,7 +261,7 @@ class Worker:
         for partition in held:
             self._feeder.freeze(partition)
         deadline = self._loop.time() + RELEASE_SECONDS
-        while self._flying(held):
+        while self._in_flight_to(held):
             if self._loop.time() > deadline:
                 break
             await asyncio.sleep(POLL_SECONDS)
@@ -298,8 +313,14 @@ class Worker:
         self._engine.batch.leave_out(partition.__eq__)
         self._heartbeat.beat_soon()
 
-    def _flying(self, partitions: Iterable[int]) -> bool:
+    def _in_flight_to(self, partitions: Iterable[int]) -> list[str]:
+        """Return the destinations to which something of these partitions is in flight."""
         some = set(partitions)
-        return any(
-            position >> POSITION_SHIFT in some for lane in self._engine.lanes.values() for position in lane.in_flight
+        lanes = self._engine.lanes.values()
+        return sorted(
+            {
+                lane.destination.id
+                for lane in lanes
+                if any(position >> POSITION_SHIFT in some for position in lane.in_flight)
+            }
         )

@@ -6,7 +6,7 @@ others stay in the lane's queue meanwhile, so that a crash finds them in the jou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from math import inf
@@ -27,6 +27,7 @@ from hookline.kinds.mapping import MappingFailed
 from hookline.kinds.model import PER_EVENT_MAX
 from hookline.kinds.requests import CompiledRequest, Plan, Rendered, event_fields, too_many
 from hookline.outcomes.outcome import Outcome, refuses_event
+from hookline.outcomes.progress import POSITION_SHIFT
 from hookline.route.filters import Filters
 
 ANSWER_BYTES_MAX = 64 * 1024
@@ -64,12 +65,28 @@ def event_of(token: Token) -> Event:
 class Parcel:
     """Several events in one request."""
 
-    __slots__ = ("tokens", "verdicts")
+    __slots__ = ("forgotten", "tokens", "verdicts")
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self.tokens = tokens
         self.verdicts: Sequence[Verdict] | None = None
         """What became of each; None: the answer says it."""
+        self.forgotten: Set[int] = frozenset()
+        """Positions of the events whose result is not wanted any more."""
+
+    def forget(self, partition: int) -> list[Token]:
+        """Want no results of a partition any more; return the tokens of those that were wanted until now."""
+        found = [token for token in self.awaited if event_of(token).position >> POSITION_SHIFT == partition]
+        self.forgotten = self.forgotten | {event_of(token).position for token in found}
+        return found
+
+    @property
+    def awaited(self) -> Sequence[Token]:
+        """Return the tokens of the events whose results are wanted."""
+        forgotten = self.forgotten
+        if not forgotten:
+            return self.tokens
+        return [token for token in self.tokens if event_of(token).position not in forgotten]
 
     def end(self) -> None:
         """Say that its result has come."""

@@ -47,6 +47,8 @@ NEWS_MAX = 50
 SAID_AGAIN_SECONDS = 3_600.0
 """A sink that is opened again, after an outage, has forgotten what it said: for so long a sentence is told once."""
 SAID_MAX = 500
+NOT_WRITTEN = Verdict(accepted=False)
+"""Of an event that was forgotten before the sink was given it; nobody asks for it."""
 FINISH_SECONDS_MAX = 6.0
 """What sinks have for their last writes when the role ends, as long as requests have: what is not answered by then is
 written again, and the supervisor kills a role that takes 10 s."""
@@ -55,7 +57,7 @@ written again, and the supervisor kills a role that takes 10 s."""
 class SinkParcel(Parcel):
     """Events that go to a sink together."""
 
-    __slots__ = ("_on_end", "_read", "bodies")
+    __slots__ = ("_on_end", "_read", "_written", "bodies")
 
     def __init__(
         self,
@@ -68,6 +70,8 @@ class SinkParcel(Parcel):
         is called when its result has come."""
         super().__init__(tokens)
         self.bodies = bodies
+        self._written: Sequence[Token] = tokens
+        """Those that the sink was given."""
         self._read = read
         self._on_end = on_end
 
@@ -77,9 +81,20 @@ class SinkParcel(Parcel):
         return sum(map(len, self.bodies))
 
     def events(self) -> list[SinkEvent]:
-        """Return what the sink is given. To be called in its thread: JSON of megabytes is decoded, which takes up to 25
-        times as much memory and would hold up the event loop."""
-        return [self._read(event_of(token), body) for token, body in zip(self.tokens, self.bodies, strict=True)]
+        """Return what the sink is given, without what was forgotten until now. To be called in its thread: JSON of
+        megabytes is decoded, which takes up to 25 times as much memory and would hold up the event loop."""
+        self._written = self.awaited
+        written = {event_of(token).position for token in self._written}
+        return [
+            self._read(event_of(token), body)
+            for token, body in zip(self.tokens, self.bodies, strict=True)
+            if event_of(token).position in written
+        ]
+
+    def judge(self, verdicts: Sequence[Verdict]) -> None:
+        """Note what the sink said of the events that it was given."""
+        said = {event_of(token).position: verdict for token, verdict in zip(self._written, verdicts, strict=True)}
+        self.verdicts = [said.get(event_of(token).position, NOT_WRITTEN) for token in self.tokens]
 
     def end(self) -> None:
         """Say that its result has come."""
@@ -92,7 +107,7 @@ class SinkParcel(Parcel):
         return [
             RemarkRow(lane, position >> POSITION_SHIFT, position & OFFSET_MASK, verdict.remark[:REMARK_CHARACTERS_MAX])
             for position, verdict in zip(positions, self.verdicts or (), strict=True)
-            if verdict.remark and verdict.accepted
+            if verdict.remark and verdict.accepted and position not in self.forgotten
         ]
 
 
@@ -133,9 +148,21 @@ class SinkRoute(Route):
             self._waiting.extend((target, parcel) for parcel, _ in requests)
             self._wake.notify()
         if self._thread is None:
-            name = f"sink-{self.destination.id}"[:15]
-            self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-            self._thread.start()
+            self._start()
+
+    def _start(self) -> None:
+        """Start the thread; where none can be had for now, answer what it was to write, so that it is tried again."""
+        thread = threading.Thread(target=self._run, name=f"sink-{self.destination.id}"[:15], daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            logger().error("sink_failed", destination=self.destination.id, error=str(error))
+            words = failure_words(SinkFailed(f"no thread can be started for its writes: {error}"))
+            while self._waiting:
+                target, parcel = self._waiting.popleft()
+                self._note(target, parcel, 0, Failure(Outcome.CONNECTION_FAILED, None, words, is_unsent=True))
+        else:
+            self._thread = thread
 
     def close(self, successor: SinkRoute | None = None) -> None:
         """Write what is there, and end; what comes later goes to the ``successor``."""
@@ -167,9 +194,11 @@ class SinkRoute(Route):
             try:
                 if sink is None:
                     sink = self._open(self._notice)
-                parcel.verdicts = sink.write(parcel.events())
-                if len(parcel.verdicts) != len(parcel.tokens) or not all(map(_is_verdict, parcel.verdicts)):
+                events = parcel.events()
+                verdicts = sink.write(events) if events or not parcel.forgotten else ()
+                if len(verdicts) != len(events) or not all(map(_is_verdict, verdicts)):
                     raise SinkFailed("the kind did not say what became of each event")
+                parcel.judge(verdicts)
             except BaseException as error:  # noqa: BLE001 - the border to code that is not ours, and may panic
                 is_away = sink is None or isinstance(error, SinkAway)  # no event has a part in that
                 failure = Failure(Outcome.CONNECTION_FAILED, None, failure_words(error), is_unsent=is_away)
@@ -234,6 +263,7 @@ class SinkRequests(Gathering):
         self._bytes_max = batch.bytes
         self._in_flight_bytes_max = max(IN_FLIGHT_BYTES_MAX, 2 * batch.bytes)
         self._in_flight_events = self._in_flight_bytes = 0
+        self._lane: Lane | None = None
         self._filters = filters if filters is not None and filters.edits else None
         self._target = Target(SinkTemplate(destination), 0, lane_number, route)
 
@@ -242,12 +272,20 @@ class SinkRequests(Gathering):
         """Return the only one."""
         return (self._target,)
 
+    def own(self, lane: Lane) -> None:
+        """Belong to a lane."""
+        super().own(lane)
+        self._lane = lane
+
     def allowance(self, requests: int) -> int:
-        """Return how many events may be in flight, as far as their bodies are not too many bytes."""
+        """Return how many events may be in flight, as far as their bodies are not too many bytes. What the sink still
+        has of partitions that were left counts too: it stays in memory until the sink has answered."""
         most = super().allowance(requests)
         if most <= 1 or not self._in_flight_bytes:
             return most
-        return max(1, min(most, self._in_flight_bytes_max * self._in_flight_events // self._in_flight_bytes))
+        most = max(1, min(most, self._in_flight_bytes_max * self._in_flight_events // self._in_flight_bytes))
+        left = 0 if self._lane is None else self._in_flight_events - len(self._lane.in_flight)
+        return max(0, most - max(0, left))
 
     @property
     def is_full(self) -> bool:

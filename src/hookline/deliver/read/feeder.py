@@ -108,6 +108,7 @@ class Feeder:
                 self.engine.recount.add(lane)  # what fails from now on is counted too, and is no row here
             lane.leave(partition)
             self._after_loss(lane)
+        self.engine.forget(partition)
 
     def read_anew(self, partition: int) -> None:
         """Forget what was read ahead of a partition, for the journal has changed since."""

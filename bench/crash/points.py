@@ -39,7 +39,13 @@ ROWS = (
     ),
     ("journal.segment_filled", "journal.segment_created_before_rename", "journal.segment_renamed_before_sync"),
     ("deliver.answered_before_mark", "deliver.before_checkpoint", "deliver.after_checkpoint", "deliver.replay_opened"),
-    ("deliver.erased_before_answer", "privacy.looked_up", "privacy.sent", "privacy.journal_erased"),
+    (
+        "deliver.erased_before_answer",
+        "privacy.looked_up",
+        "privacy.sent",
+        "privacy.journal_erased",
+        "privacy.ids_forgotten",
+    ),
 )
 """Points at which one life after the other may end, with no time between them to make good what is missing."""
 LIVES = (*ROWS, *((name,) for name in POINTS if not any(name in row for row in ROWS)))
@@ -97,6 +103,7 @@ AFTER_START: dict[str, Callable[[Scene], None]] = {
     "privacy.looked_up": ask_to_delete,
     "privacy.sent": ask_to_delete,
     "privacy.journal_erased": ask_to_delete,
+    "privacy.ids_forgotten": ask_to_delete,
 }
 PASSAGE = {
     "journal.after_write_before_sync": 40,

@@ -107,6 +107,7 @@ def test_no_head_waits_with_its_answer(start: Callable[..., Running]) -> None:
         request("/v1/track", TRACK, X_Forwarded_For=far, Transfer_Encoding="gzip"),
     )
     wire = edge.wire().send(b"".join(calls))
+    edge.until(lambda: edge.edge._clients._open)
     (client,) = edge.edge._clients._open
     edge.until(lambda: len(client._queue) == len(calls) and all(each.answer for each in list(client._queue)[1:]))
     assert [each.head_bytes for each in client._queue] == [0] * len(calls)

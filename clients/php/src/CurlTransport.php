@@ -43,11 +43,24 @@ final class CurlTransport implements Transport
         }
     }
 
-    /** Send over a connection of its own and close it as soon as the request is written: nobody waits for the answer. */
+    /**
+     * Send over a connection of its own and close it as soon as the request has left: nobody reads the answer.
+     *
+     * Without TLS that is when it is written. With TLS it is when the answer begins, or when the time is over: a
+     * TLS 1.3 service sends session tickets by itself. When they arrive at a closed socket they reset the connection,
+     * and what the system has not sent by then is lost.
+     */
     public function sendOneWay(BatchRequest $request, float $seconds): Answer
     {
         $handle = $this->prepared($request, $seconds);
         $size = strlen($request->body);
+        $isWritten = static fn (): bool => curl_getinfo($handle, CURLINFO_SIZE_UPLOAD_T) >= $size;
+        $ends = str_starts_with(strtolower($request->url), 'https:')
+            ? [CURLOPT_HEADERFUNCTION => static fn ($_, string $line): int => $isWritten() ? -1 : strlen($line)]
+            : [
+                CURLOPT_NOPROGRESS => false,
+                CURLOPT_PROGRESSFUNCTION => static fn ($_, $downAll, $down, $upAll, $up): int => $up >= $size ? 1 : 0,
+            ];
         curl_setopt_array($handle, [
             CURLOPT_HTTPHEADER => [...$request->headerLines(), 'Expect:', 'Connection: close'],
             // In HTTP/2, to go is to take the request back: a proxy would drop most that are written to their end.
@@ -55,14 +68,11 @@ final class CurlTransport implements Transport
             CURLOPT_FRESH_CONNECT => true,
             CURLOPT_FORBID_REUSE => true,
             CURLOPT_WRITEFUNCTION => static fn ($_, string $data): int => strlen($data),
-            CURLOPT_NOPROGRESS => false,
-            CURLOPT_PROGRESSFUNCTION => static fn ($_, $downAll, $down, $upAll, $up): int => $up >= $size ? 1 : 0,
-        ]);
+        ] + $ends);
         try {
             curl_exec($handle);
             $number = curl_errno($handle);
-            $isWritten = $number === 0 || curl_getinfo($handle, CURLINFO_SIZE_UPLOAD_T) >= $size;
-            return $isWritten ? new Answer(0) : Answer::none($number, curl_error($handle));
+            return $number === 0 || $isWritten() ? new Answer(0) : Answer::none($number, curl_error($handle));
         } finally {
             $this->handle = $handle;
         }

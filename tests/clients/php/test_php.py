@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.php.driver import LIBRARY, Driver
+from tests.clients.slow_line import SlowLine
 from tests.service.deliver.certificates import Authority
 from tests.service.harness import WRITE_KEY, Hookline, Receiver, Reply, wait_until, webhook
 
@@ -76,6 +77,20 @@ def test_socket_speaks_http_1_where_a_proxy_offers_2(tmp_path: Path) -> None:
             driver.track("m", 3)
         wait_until(lambda: len(service.requests) == 3, what="all at the service")
     assert [request.json["batch"][0]["messageId"] for request in service.requests] == ["m-0", "m-1", "m-2"]
+
+
+def test_socket_sends_a_large_event_over_tls_on_a_line_with_a_round_trip(tmp_path: Path) -> None:
+    """Tickets that arrived at a closed socket would reset the connection, with most of the event still on this side."""
+    authority = Authority(tmp_path)
+    with Receiver(tls=authority.server()) as service, SlowLine(service.port) as line:
+        service.respond = lambda request: GOOD
+        options = {"endpoint": f"https://127.0.0.1:{line.port}", "ca_file": str(authority.file), "timeout": 30.0}
+        with Driver(WRITE_KEY, line.port, "socket", **options) as driver:
+            message = {"userId": "u1", "event": "Large", "messageId": "m1", "properties": {"x": "x" * EVENT_BYTES}}
+            assert driver.ask("call", type="track", message=message) == {"messageId": "m1"}
+            line.returned.set()
+            wait_until(lambda: len(service.requests) == 1, what="it is at the service")
+    assert service.requests[0].json["batch"][0]["messageId"] == "m1"
 
 
 @pytest.mark.slow

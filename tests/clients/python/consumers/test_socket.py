@@ -6,16 +6,21 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from hookline_client import Client
-from hookline_client.consumers import looked_up_host
+from hookline_client.consumers import looked_up_host, one_way_request
 from hookline_client.consumers.socket import RESTS, TIMEOUTS_MAX
-from tests.clients.python.consumers.conftest import port_of
-from tests.service.harness import Receiver, free_port, wait_until
+from tests.clients.python.consumers.conftest import GOOD, port_of
+from tests.clients.slow_line import SlowLine
+from tests.service.deliver.certificates import Authority
+from tests.service.harness import WRITE_KEY, Receiver, free_port, wait_until
 
 NewClient = Callable[..., Client]
+LARGE_BYTES = 30_000
+"""More than a system sends before the first acknowledgement."""
 
 
 def test_a_call_is_over_before_there_is_an_answer(silence: socket.socket, new_client: NewClient) -> None:
@@ -106,3 +111,39 @@ def test_a_forked_child_sends(service: Receiver, new_client: NewClient) -> None:
     assert os.waitpid(child, 0)[1] == 0
     assert client.track("parent", "Test")
     wait_until(lambda: len(service.requests) == 2)
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_large_event_leaves_over_tls_on_a_line_with_a_round_trip(
+    tells: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tickets that arrived at a closed socket would reset the connection, with most of the event still on this side;
+    also where the system does not tell what is acknowledged."""
+    if not tells:
+        monkeypatch.setattr(one_way_request, "termios", None)
+    authority = Authority(tmp_path)
+    with Receiver(tls=authority.server()) as service, SlowLine(service.port) as line:
+        service.respond = lambda request: GOOD
+        endpoint = f"https://127.0.0.1:{line.port}"
+        client = Client(WRITE_KEY, endpoint=endpoint, consumer="socket", ca_file=str(authority.file), timeout=30.0)
+        assert client.track("u1", "Large", {"x": "x" * LARGE_BYTES}, message_id="m1")
+        line.returned.set()
+        wait_until(lambda: len(service.requests) == 1)
+    assert service.requests[0].json["batch"][0]["messageId"] == "m1"
+
+
+def test_a_service_that_stops_to_read_over_tls_is_a_timeout(tmp_path: Path) -> None:
+    """What is still on this side when the time is over has not left, and the call says so."""
+    told: list[str] = []
+    authority = Authority(tmp_path)
+    with Receiver(tls=authority.server()) as service, SlowLine(service.port, hold_seconds=60.0) as line:
+        client = Client(
+            WRITE_KEY,
+            endpoint=f"https://127.0.0.1:{line.port}",
+            consumer="socket",
+            ca_file=str(authority.file),
+            timeout=1.0,
+            error_handler=lambda code, text: told.append(code),
+        )
+        assert client.track("u1", "Large", {"x": "x" * LARGE_BYTES}) is None
+    assert told == ["timed_out"]

@@ -116,7 +116,7 @@ class Socket:
         return True
 
     def _lost(self, message: Message, code: str, reason: str) -> bool:
-        # It was not written to its end, so the service cannot have taken it.
+        # Not all of it has left, so the service cannot have taken it.
         self._ledger.dropped((message,), code, reason)
         return False
 

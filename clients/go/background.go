@@ -158,6 +158,7 @@ type background struct {
 	poked     bool
 	stopAt    time.Time
 	underWay  struct{ position, count int }
+	left      int // events of batches that the end of time cut off: they are lost
 }
 
 func newBackground(o *Options, l *ledger, t *transport) *background {
@@ -250,14 +251,16 @@ func (b *background) close(ctx context.Context) int {
 	b.stopAt, _ = ctx.Deadline()
 	b.notify()
 	b.mu.Unlock()
-	left := b.flush(ctx)
+	b.flush(ctx)
 	b.end(&b.mu)
 	b.mu.Lock()
 	rest := b.queue.remove(b.queue.count)
+	// Not what the flush returned: the goroutine may have given up its batch before that looked, or sent it afterwards.
+	lost := b.left + b.underWay.count + len(rest)
 	b.mu.Unlock()
 	b.ledger.lost(rest, Dropped, "closed", codes["closed"])
 	b.transport.close()
-	return left
+	return lost
 }
 
 func (b *background) openBefore(target int) int {
@@ -277,6 +280,7 @@ func (b *background) run() {
 		left := b.deliver(batch)
 		b.ledger.lost(left, Dropped, "closed", codes["closed"])
 		b.mu.Lock()
+		b.left += len(left)
 		b.underWay.count = 0
 		b.notify()
 		b.mu.Unlock()

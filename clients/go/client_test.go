@@ -365,6 +365,40 @@ func TestCloseInTime(t *testing.T) {
 	noGoroutinesLeft(t)
 }
 
+// Close says how many are lost also when the goroutine gives up its batch before the flush of the close looks.
+func TestCloseTellsWhatTheGoroutineGaveUp(t *testing.T) {
+	for _, size := range []int{1, 2} {
+		s := newService(t, reply{status: 503, retryAfter: "60"})
+		c := newClient(t, s, Options{FlushAt: 2, BatchSize: size})
+		track(t, c, "a", "b")
+		waitUntil(t, "a try", func() bool { return len(s.came()) == 1 })
+		// Its end is known to the goroutine, and never comes for the flush: that sees what the goroutine left behind.
+		err := c.CloseContext(endsLate{context.Background(), time.Now().Add(20 * time.Millisecond)})
+		if !errors.Is(err, ErrClosed) || !strings.Contains(err.Error(), "2 events") {
+			t.Errorf("batches of %d: %v", size, err)
+		}
+		equal(t, "dropped", c.Stats().Dropped, 2)
+	}
+	away := newService(t)
+	away.Server.Close()
+	for range 50 { // as it comes
+		c := newClient(t, away, Options{})
+		track(t, c, "a", "b")
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+		if err := c.CloseContext(ctx); (err == nil) != (c.Stats().Dropped == 0) {
+			t.Errorf("%v with %+v", err, c.Stats())
+		}
+		cancel()
+	}
+}
+
+type endsLate struct {
+	context.Context
+	deadline time.Time
+}
+
+func (e endsLate) Deadline() (time.Time, bool) { return e.deadline, true }
+
 // A flush ends with its context and says what still waits; the next one goes on.
 func TestFlushInTime(t *testing.T) {
 	s := newService(t)

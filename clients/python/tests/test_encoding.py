@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections import OrderedDict, deque
 from datetime import date, datetime, timedelta, timezone
@@ -11,6 +12,7 @@ from enum import Enum
 from fractions import Fraction
 from numbers import Integral, Real
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +58,60 @@ class Float32:
         return 1.5
 
 
+class Proxy:
+    """As werkzeug's LocalProxy: a class of its own, and all else is that of what it stands for."""
+
+    def __init__(self, value: Any, is_bound: bool = True) -> None:
+        self._held = (value, is_bound)
+
+    @property
+    def _value(self) -> Any:
+        value, is_bound = self._held
+        if not is_bound:
+            raise RuntimeError("working outside of request context")
+        return value
+
+    @property
+    def __class__(self) -> Any:
+        return type(self._held[0])
+
+    @property
+    def __len__(self) -> Any:
+        return self._value.__len__
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __int__(self) -> int:
+        return int(self._value)
+
+    def __float__(self) -> float:
+        return float(self._value)
+
+    def __iter__(self) -> Any:
+        return iter(self._value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._value[key]
+
+    def keys(self) -> Any:
+        """Let dict() take it."""
+        return self._value.keys()
+
+
+class Boundless:
+    """As an array of numpy without a dimension: it has a length and an iterator, and both raise."""
+
+    def __len__(self) -> int:
+        raise TypeError("len() of unsized object")
+
+    def __iter__(self) -> Any:
+        raise TypeError("iteration over a 0-d array")
+
+
 class Opaque:
     """A value that JSON cannot hold."""
 
@@ -98,6 +154,66 @@ def test_values_are_sent_as_what_they_mean(value: Any, sent: Any) -> None:
     """Alone, and next to a value that takes the slow way."""
     assert json.loads(encode({"v": value})) == {"v": sent}
     assert json.loads(encode({"v": value, "slow": float("nan")})) == {"v": sent, "slow": None}
+
+
+def test_proxies_are_sent_as_what_they_stand_for() -> None:
+    """And null where that is nothing, as after the end of a request; no event is lost for it."""
+    for value, sent in [
+        (Proxy("de"), "de"),
+        (Proxy(True), True),
+        (Proxy(3), 3),
+        (Proxy(1.5), 1.5),
+        (Proxy(["a", 1]), ["a", 1]),
+        (Proxy({"a": "b"}), {"a": "b"}),
+        ({Proxy("key"): 1, Proxy(2): Proxy("v")}, {"key": 1, "2": "v"}),
+        (Proxy("de", is_bound=False), None),
+        (Proxy([1], is_bound=False), None),
+        (Boundless(), None),
+        ([Boundless(), "kept"], [None, "kept"]),
+    ]:
+        assert json.loads(encode({"v": value})) == {"v": sent}
+        assert json.loads(encode({"v": value, "slow": float("nan")})) == {"v": sent, "slow": None}
+
+
+class Lazy:
+    """As Django's Promise: a text that is translated when it is shown, and every method of str."""
+
+    def __str__(self) -> str:
+        return "Größe"
+
+    def __iter__(self) -> Any:
+        return iter(str(self))
+
+    def __len__(self) -> int:
+        return len(str(self))
+
+
+class Array:
+    """As numpy's ndarray: of no dimension it has no length."""
+
+    def __init__(self, value: Any, kind: str = "f") -> None:
+        self._value = value
+        self.dtype = SimpleNamespace(kind=kind)
+
+    def tolist(self) -> Any:
+        """Return it in Python's own types."""
+        return self._value
+
+    def __iter__(self) -> Any:
+        return iter(self._value)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+
+def test_what_libraries_have_is_sent_as_what_it_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand-ins, for neither Django nor numpy is needed: the module that a program has imported is looked at."""
+    monkeypatch.setitem(sys.modules, "django.utils.functional", SimpleNamespace(Promise=Lazy))
+    monkeypatch.setitem(sys.modules, "numpy", SimpleNamespace(ndarray=Array))  # and nothing else yet: it is imported
+    given = {"lazy": Lazy(), Lazy(): 1, "none": Array(1.5), "two": Array([[1, 2], [3, 4]]), "times": Array(5, "M")}
+    sent = {"lazy": "Größe", "Größe": 1, "none": 1.5, "two": [[1, 2], [3, 4]], "times": None}
+    assert json.loads(encode({"v": given})) == {"v": sent}
+    assert json.loads(encode({"v": given, "surrogate": "\ud83d"})) == {"v": sent, "surrogate": "\ud83d"}
 
 
 def test_an_integer_that_python_does_not_write_is_null() -> None:

@@ -1,8 +1,8 @@
 """From a message to its bytes, once: compact JSON in UTF-8 that the service takes.
 
 What JSON has no word for is written as what it most likely means: times in ISO 8601, Decimals, fractions and numpy's
-numbers as numbers, UUIDs and enums as their value, sets as lists, NaN and the infinities as null. Anything else is null
-too, with a line in the log.
+numbers as numbers, its arrays as lists, UUIDs and enums as their value, sets as lists, proxies as what they stand for,
+Django's lazy texts as text, NaN and the infinities as null. Anything else is null too, with a line in the log.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ NESTING_LEVELS_MAX = 100
 """The service takes 128, the batch around a message included; deeper things are refused here."""
 INTEGER_DIGITS_MAX = 19
 """A whole Decimal with more of them is written as a float."""
+
+NUMPY_TIMES = "mM"
+"""The kinds of numpy's arrays of times, whose numbers say nothing without their unit."""
 
 _UNKNOWN = object()
 
@@ -47,6 +50,19 @@ def encode(message: dict[str, Any], strict: bool = False) -> bytes:
 
 def _plain(value: object) -> Any:
     """What JSON can say of a value that it has no word for, ``_UNKNOWN`` when that is nothing."""
+    try:
+        return _meant(value)
+    except Exception:  # noqa: BLE001 - the program's own code: a proxy whose request is over, what only seems iterable
+        return _UNKNOWN
+
+
+def _meant(value: object) -> Any:
+    # JSON has a word for a string and a bool: this is a proxy for one, such as LocalProxy of werkzeug. Like what Django
+    # translates later, it has the length and the letters of a string too.
+    if isinstance(value, str) or _is(value, "django.utils.functional", "Promise"):
+        return str(value)
+    if isinstance(value, bool) or _is(value, "numpy", "bool_"):
+        return bool(value)
     if isinstance(value, datetime):
         return _time(value)
     if isinstance(value, date):
@@ -63,8 +79,8 @@ def _plain(value: object) -> Any:
         return value.value  # type: ignore[attr-defined]  # an Enum
     if _is(value, "numbers", "Real") and not _is(value, "numpy", "timedelta64"):  # a number of what, nobody would know
         return _real(value)
-    if _is(value, "numpy", "bool_"):
-        return bool(value)
+    if _is(value, "numpy", "ndarray") and value.dtype.kind not in NUMPY_TIMES:  # type: ignore[attr-defined]
+        return value.tolist()  # type: ignore[attr-defined]  # of no dimension it is a value and no list
     if isinstance(value, Iterable) and hasattr(value, "__len__"):
         return list(value)
     return _UNKNOWN
@@ -80,7 +96,7 @@ def _plain_or_raise(value: object) -> Any:
 def _is(value: object, module: str, name: str) -> bool:
     # Whoever holds such a value has imported its module; we need not.
     loaded = sys.modules.get(module)
-    return loaded is not None and isinstance(value, getattr(loaded, name))
+    return loaded is not None and isinstance(value, getattr(loaded, name, ()))  # none while another thread imports it
 
 
 def _time(value: datetime) -> str | None:
@@ -108,15 +124,15 @@ def _real(value: Any) -> int | float | None:
 def _cleaned(value: object, strict: bool, level: int) -> Any:
     if level > NESTING_LEVELS_MAX:
         raise InvalidCall("not_serialisable", CODES["not_serialisable"])
-    if value is None or isinstance(value, (str, bool)):
+    if value is None or _is_truly(value, str, bool):
         return value
-    if isinstance(value, int):
+    if isinstance(value, int) and _is_truly(value, int):
         return value if _is_writable(value) else None
-    if isinstance(value, float):
+    if isinstance(value, float) and _is_truly(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, dict):
+    if isinstance(value, dict) and _is_truly(value, dict):
         return {_key(key): _cleaned(item, strict, level + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple)) and _is_truly(value, list, tuple):
         return [_cleaned(item, strict, level + 1) for item in value]
     plain = _plain(value)
     if plain is not _UNKNOWN:
@@ -127,6 +143,11 @@ def _cleaned(value: object, strict: bool, level: int) -> Any:
     return None
 
 
+def _is_truly(value: object, *kinds: type) -> bool:
+    """Return False also for a proxy: its class says that it is one of them, and json takes none."""
+    return issubclass(type(value), kinds)
+
+
 def _is_writable(value: int) -> bool:
     try:
         return bool(int.__repr__(value))
@@ -135,9 +156,9 @@ def _is_writable(value: int) -> bool:
 
 
 def _key(key: object) -> str:
-    if isinstance(key, str):
+    if isinstance(key, str) and _is_truly(key, str):
         return key
-    plain = key if isinstance(key, (int, float, bool, type(None))) else _plain(key)
+    plain = key if _is_truly(key, int, float, bool, type(None)) else _plain(key)
     if isinstance(plain, str):
         return plain
     return json.dumps(plain) if isinstance(plain, (int, float, bool, type(None))) else str(key)

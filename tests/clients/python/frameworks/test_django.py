@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils.functional import lazystr
 
+from hookline_client.encoding import encode
 from tests.clients.python.frameworks.conftest import Shop
 from tests.service.harness import Hookline
 
@@ -116,3 +119,9 @@ def test_a_page_that_needs_no_user_is_answered_without_the_database(shop: Shop) 
         "print(asyncio.run(HooklineMiddleware(view)(request)).content.decode())\n"
     )
     assert shop.run("-c", program) == "None\n"
+
+
+def test_lazy_texts_are_sent_as_texts() -> None:
+    """A model's verbose_name and what gettext_lazy returns, which have the letters of a string too."""
+    text = lazystr("Größe")
+    assert json.loads(encode({"v": text, text: [text]})) == {"v": "Größe", "Größe": ["Größe"]}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from flask import Flask, request
+from werkzeug.local import LocalProxy
 
 from hookline_client import InvalidOption
+from hookline_client.encoding import encode
 from hookline_client.frameworks.flask import Hookline
 from hookline_client.testing import RecordingTransport
 from tests.clients.python.frameworks.conftest import Shop
@@ -96,3 +99,12 @@ def test_a_user_that_cannot_be_found_out_is_no_failure() -> None:
         assert hookline.track(event="Bought") is None
         assert hookline.client.stats.invalid == 1
         hookline.close()
+
+
+def test_proxies_of_flask_and_werkzeug_are_sent_as_what_they_stand_for() -> None:
+    """Within a request, and as null where it is over."""
+    app = Flask("shop")
+    language: LocalProxy[str] = LocalProxy(lambda: str(request.args["lang"]))
+    with app.test_request_context("/?lang=de"):
+        assert json.loads(encode({"v": language, "args": request.args})) == {"v": "de", "args": {"lang": "de"}}
+    assert json.loads(encode({"v": language, "b": 1})) == {"v": None, "b": 1}

@@ -105,6 +105,7 @@ class Player:
             "calls": self._do_calls,
             "flush": lambda step, place: self._do_settle("flush", step, place),
             "close": lambda step, place: self._do_settle("close", step, place),
+            "close_in_handler": self._do_close_in_handler,
             "told": self._do_told,
             "upload": self._do_upload,
             "defaults": self._do_defaults,
@@ -186,6 +187,10 @@ class Player:
 
     def _do_told(self, step: dict[str, Any], place: str) -> None:
         self._ask({"do": "told"}, {"gives": step["told"]}, place)
+
+    def _do_close_in_handler(self, step: dict[str, Any], place: str) -> None:
+        command = {"do": "close_in_handler", "seconds": step["close_in_handler"]}
+        self._ask(command, {"gives": {"ok": True}}, place)
 
     def _do_upload(self, step: dict[str, Any], place: str) -> None:
         options = {

@@ -26,6 +26,7 @@ final class Driver
     private array $codes = [];
     /** @var list<string> */
     private array $acknowledged = [];
+    private ?float $closesWithin = null;
 
     /**
      * @param array<string, mixed> $command
@@ -52,6 +53,7 @@ final class Driver
             'calls' => $this->calls($command['count'], $command['type'], $command['message']),
             'flush' => $this->result(fn (Client $client) => $client->flush((float) ($command['seconds'] ?? 10))),
             'close' => $this->result(fn (Client $client) => $client->close((float) ($command['seconds'] ?? 10))),
+            'close_in_handler' => $this->closeInHandler((float) $command['seconds']),
             'told' => ['codes' => $this->codes, 'acknowledged' => $this->acknowledged],
             'fork' => ['exit' => $this->fork($command['calls'])],
             'upload' => ['exit' => self::upload($command['options'])],
@@ -80,9 +82,11 @@ final class Driver
         $handlers = [
             'error_handler' => function (string $code): void {
                 $this->codes[] = $code;
+                $this->closeNow();
             },
             'on_success' => function (array $ids): void {
                 array_push($this->acknowledged, ...$ids);
+                $this->closeNow();
             },
         ];
         try {
@@ -91,6 +95,21 @@ final class Driver
             return ['ok' => true];
         } catch (HooklineException $failure) {
             return ['error' => $failure->errorCode];
+        }
+    }
+
+    /** @return array<string, mixed> */
+    private function closeInHandler(float $seconds): array
+    {
+        $this->closesWithin = $seconds;
+        return ['ok' => true];
+    }
+
+    private function closeNow(): void
+    {
+        [$seconds, $this->closesWithin] = [$this->closesWithin, null];
+        if ($seconds !== null) {
+            $this->living()->close($seconds);
         }
     }
 

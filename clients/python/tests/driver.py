@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Driver:
         self._client: Client | None = None
         self._codes: list[tuple[int, str]] = []
         self._acknowledged: list[str] = []
+        self._closes_within: float | None = None
 
     def do(self, command: dict[str, Any]) -> dict[str, Any]:
         """Do what a command says and return the answer."""
@@ -64,7 +66,7 @@ class Driver:
         try:
             self._client = Client(
                 options.pop("write_key", None),
-                {**options, "error_handler": self._on_error, "on_success": self._acknowledged.extend},
+                {**options, "error_handler": self._on_error, "on_success": self._on_success},
             )
         except InvalidOption as error:
             return {"error": error.code}
@@ -89,6 +91,10 @@ class Driver:
 
     def _close(self, command: dict[str, Any]) -> dict[str, Any]:
         return counts(self._living.close(command["seconds"]))
+
+    def _close_in_handler(self, command: dict[str, Any]) -> dict[str, Any]:
+        self._closes_within = command["seconds"]
+        return {"ok": True}
 
     def _told(self, command: dict[str, Any]) -> dict[str, Any]:
         return {"codes": [code for _, code in self._codes], "acknowledged": self._acknowledged}
@@ -123,6 +129,16 @@ class Driver:
 
     def _on_error(self, code: str, message: str) -> None:
         self._codes.append((threading.get_ident(), code))
+        self._close_now()
+
+    def _on_success(self, ids: Sequence[str]) -> None:
+        self._acknowledged.extend(ids)
+        self._close_now()
+
+    def _close_now(self) -> None:
+        seconds, self._closes_within = self._closes_within, None
+        if seconds is not None:
+            self._living.close(seconds)
 
 
 def counts(result: FlushResult) -> dict[str, int]:

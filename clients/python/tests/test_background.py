@@ -5,9 +5,11 @@ from __future__ import annotations
 import _thread
 import asyncio
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -193,6 +195,67 @@ def test_a_handler_may_track_and_flush() -> None:
     wait_until(lambda: len(transport.ids) == 2)
     assert results[0].waiting == 2
     assert client.flush().ok
+
+
+@pytest.mark.parametrize("has_threads", [True, False])
+def test_a_close_in_a_handler_sends_what_waits(has_threads: bool) -> None:
+    """The thread that sends, or a flush in its place, sends the rest and ends; a close of another thread waits."""
+    transport, results = GateTransport(), []
+
+    def on_success(_: object) -> None:
+        if not results:
+            results.append(client.close(30.0))
+
+    client = client_of(transport, batch_size=10, on_success=on_success)
+    with nullcontext() if has_threads else no_more_threads():
+        ids = track(client, 100)
+        threading.Timer(0.05, transport.open).start() if has_threads else transport.open()
+        client.flush(30.0)
+        assert client.close(30.0).ok
+    assert transport.ids == ids
+    assert (results[0].waiting, results[0].dropped) == (100, 0)
+    assert client.stats.accepted == 100
+    wait_until(lambda: transport.closed)
+    assert track(client, 1) == [None]
+
+
+def test_a_close_in_a_handler_drops_what_it_has_no_time_for() -> None:
+    """A pause that the service asks for is cut off by its end; every event has an outcome."""
+    transport = GateTransport(AWAY, *[Answer(503, "overloaded", "Later.", (), 300.0)] * 2, shut=False)
+    client = client_of(transport, batch_size=2, error_handler=lambda code, _: client.close(0.05))
+    track(client, 4)
+    client.flush(30.0)
+    wait_until(lambda: client.stats.dropped == 4)
+    assert client.flush(0.0).waiting == 0
+
+
+def test_the_end_of_a_process_waits_for_a_close_in_a_handler() -> None:
+    """The thread that still sends would else end with it, and what waits with the thread."""
+    program = """
+import atexit, threading, time
+counted = []
+atexit.register(lambda: print(len(counted)))  # before the library's, so it runs after that
+from hookline_client import Client
+from hookline_client.answer import Answer
+class Transport:
+    def send(self, batch, timeout_seconds=None):
+        time.sleep(0.02)
+        return Answer(200)
+    def close(self): pass
+    def forked(self): pass
+def on_success(ids):
+    counted.append(len(ids))
+    if len(counted) == 1:
+        client.close(30.0)
+        is_closed.set()
+is_closed = threading.Event()
+client = Client("wk", transport=Transport(), batch_size=1, flush_at=5, on_success=on_success, exit_timeout=30.0)
+for n in range(5):
+    client.track("u", "E")
+is_closed.wait(30.0)
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "5\n", "")
 
 
 def test_close_is_bounded_and_tells_what_is_lost() -> None:

@@ -40,6 +40,7 @@ type driver struct {
 	mu           sync.Mutex
 	codes        []string
 	acknowledged []string
+	closesWithin *float64
 }
 
 func main() {
@@ -91,6 +92,11 @@ func (d *driver) do(asked *command) object {
 		now, cancel := within(new(float64))
 		defer cancel()
 		return result(d.client.FlushContext(now))
+	case "close_in_handler":
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.closesWithin = asked.Seconds
+		return object{"ok": true}
 	case "told":
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -105,13 +111,15 @@ func (d *driver) init(given object) object {
 	options := hookline.Options{
 		ErrorHandler: func(code, _ string) {
 			d.mu.Lock()
-			defer d.mu.Unlock()
 			d.codes = append(d.codes, code)
+			d.mu.Unlock()
+			d.closeNow()
 		},
 		OnSuccess: func(ids []string) {
 			d.mu.Lock()
-			defer d.mu.Unlock()
 			d.acknowledged = append(d.acknowledged, ids...)
+			d.mu.Unlock()
+			d.closeNow()
 		},
 	}
 	key := ""
@@ -135,6 +143,19 @@ func (d *driver) init(given object) object {
 	}
 	d.client = client
 	return object{"ok": true}
+}
+
+// closeNow closes the client in the first handler after it was asked to.
+func (d *driver) closeNow() {
+	d.mu.Lock()
+	seconds := d.closesWithin
+	d.closesWithin = nil
+	d.mu.Unlock()
+	if seconds != nil {
+		ctx, cancel := within(seconds)
+		defer cancel()
+		_ = d.client.CloseContext(ctx) // what it says is in the result
+	}
 }
 
 // named are the options whose names are not those of the book in Go's spelling.

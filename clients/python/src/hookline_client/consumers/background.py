@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from hookline_client import lifecycle
 from hookline_client.consumers.delivery import LOOK_AGAIN_SECONDS, Delivery, Waited
 from hookline_client.consumers.memory_queue import MemoryQueue
 from hookline_client.errors import CODES
@@ -55,6 +56,7 @@ class Background:
         self._last_flush = time.monotonic()
         self._stop_at: float | None = None
         self._aborted = False
+        self._ends_itself = False  # a handler closed: the sender goes on, and ends when all is sent or the time is over
 
     def enqueue(self, message: Message) -> bool:
         """Queue a message, and wake the thread when there are enough of them."""
@@ -106,13 +108,20 @@ class Background:
         return left
 
     def close(self, timeout: float) -> int:
-        """Flush, then end the thread; what is left then is dropped and counted."""
+        """Flush, then end the thread; what is left then is dropped and counted.
+
+        In a handler, which runs on that thread, return at once: the thread does all this afterwards.
+        """
         with self._lock:
             first, self._closing = not self._closing, True
             thread = self._thread
             if first:
                 self._stop_at = time.monotonic() + timeout
+                self._ends_itself = timeout > 0 and self._is_sender()
                 self._done.notify_all()
+        if first and self._ends_itself:
+            lifecycle.register(self)  # the client is closed, and known no more: the end of the process waits for this
+            return self.flush(timeout)
         if not first:  # somebody is closing already: wait for that
             return self.flush(timeout)
         left = self.flush(timeout)
@@ -131,6 +140,10 @@ class Background:
         if not stuck:
             self._delivery.close()
         return left
+
+    def end_of_process(self, gone_seconds: float) -> None:
+        """Wait for what a close in a handler left to the thread, within the exit timeout, of which so much is gone."""
+        self.flush(max(0.0, self._options.exit_timeout - gone_seconds))
 
     def before_fork(self) -> None:
         """Hold the lock, so that the copy finds everything in order."""
@@ -211,14 +224,17 @@ class Background:
             self._thread = self._thread or threading.current_thread()
             if self._thread is not threading.current_thread():
                 return  # a signal handler's call came in the middle of the start, and started another one
-        while self._wait_due():
-            if not self._send_one():
-                return
+        while self._wait_due() and self._send_one():
+            pass
+        if self._ends_itself:
+            self._end()
 
     def _wait_due(self) -> bool:
         """Wait until there is something to send; False when there never will be."""
         with self._lock:
             while not self._aborted:
+                if self._ends_itself and time.monotonic() >= (self._stop_at or 0.0):
+                    return False
                 pause: float | None = None
                 if len(self._queue):
                     if self._flush_to > self._queue.removed:
@@ -268,6 +284,19 @@ class Background:
                 self._done.notify_all()
         return not left
 
+    def _end(self) -> None:
+        """Drop what a close in a handler left no time for."""
+        with self._lock:
+            self._aborted = True
+            position, rest = self._queue.removed, self._queue.clear()
+            self._under_way = (position, len(rest))  # until the ledger has them: somebody may wait for that
+        self._leave(rest)
+        with self._lock:
+            self._under_way = None
+            self._done.notify_all()
+        self._delivery.close()
+        lifecycle.unregister(self)
+
     def _part_done(self, count: int) -> None:
         with self._lock:
             position, waiting = self._under_way or (0, 0)
@@ -291,6 +320,8 @@ class Background:
                 if not self._send_one():
                     break
         finally:
+            if self._ends_itself:
+                self._end()
             with self._lock:
                 self._stop_at, self._stand_in = stop_at, None
                 self._done.notify_all()

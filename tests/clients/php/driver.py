@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ ENDED_SECONDS = 60.0
 
 
 class Driver:
-    """One client of one consumer; closed at the end of a ``with``."""
+    """One client of one consumer; closed at the end of a ``with``. ``starter`` is a command that starts another."""
 
-    def __init__(self, write_key: str, port: int, consumer: str, **options: Any) -> None:
-        command = ["php", str(LIBRARY / "tests" / "driver.php")]
+    def __init__(self, write_key: str, port: int, consumer: str, starter: Sequence[str] = (), **options: Any) -> None:
+        command = [*starter, "php", str(LIBRARY / "tests" / "driver.php")]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         address = {"write_key": write_key, "endpoint": f"http://127.0.0.1:{port}", "consumer": consumer}
         assert self.ask("init", options={**address, **options}) == {"ok": True}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,13 @@ KILLED = 137
 STEPS = ("openat", "rename", "unlink", "fsync", "ftruncate", "flock", "write", "sendto")
 """Calls of the system that the upload program makes on its way."""
 STEPS_MAX = 400
+FIRST_PROCESS = """
+import ctypes, os, sys
+PR_SET_CHILD_SUBREAPER = 36
+if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1) == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Starts a program that orphans below it become children of, as they do of a container's first process."""
 EVENTS = 20
 EVENT_BYTES = 30_000
 BATCH_EVENTS = 17
@@ -77,6 +86,32 @@ def test_socket_speaks_http_1_where_a_proxy_offers_2(tmp_path: Path) -> None:
             driver.track("m", 3)
         wait_until(lambda: len(service.requests) == 3, what="all at the service")
     assert [request.json["batch"][0]["messageId"] for request in service.requests] == ["m-0", "m-1", "m-2"]
+
+
+def test_fork_curl_leaves_no_zombies_where_it_is_the_first_process() -> None:
+    """As in a container without an init: what no parent is left of becomes its child, and it waits for it."""
+    with (
+        Receiver() as service,
+        Driver(WRITE_KEY, service.port, "fork_curl", starter=[sys.executable, "-c", FIRST_PROCESS]) as driver,
+    ):
+        service.respond = lambda request: GOOD
+
+        def send() -> bool:
+            driver.track("m", 1)
+            assert driver.ask("flush", seconds=60)["handed_over"] == 1
+            return _zombies_of(driver.process.pid) <= 1  # the last one may not have ended when its batch was settled
+
+        for _ in range(5):
+            send()
+        wait_until(send, what="the others are gone")
+
+
+def _zombies_of(parent: int) -> int:
+    states = []
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            states.append(file.read_text().rpartition(")")[2].split()[:2])
+    return states.count(["Z", str(parent)])
 
 
 def test_socket_sends_a_large_event_over_tls_on_a_line_with_a_round_trip(tmp_path: Path) -> None:

@@ -17,8 +17,9 @@ use Hookline\Options;
  * The end of the request waits for nothing: what is left goes to a process that outlives it and tries again for a
  * minute. A batch that is under way then goes along, so it may arrive twice; its messageIds tell. The write key and
  * the events reach `curl` through files without a name, for every user of the machine can read command lines. A
- * process is started by a shell that ends at once, so that it is nobody's child and never a zombie of ours, however
- * long this one lives; what it says comes through a socket, whose end is its end.
+ * process is started by a shell that ends at once, so that it becomes a child of the system's first process and no
+ * zombie of ours, however long this one lives. Where we are that first process, as in a container without an init, it
+ * becomes ours, and we wait for it. What it says comes through a socket, whose end is its end.
  *
  * @phpstan-import-type Queued from Ledger
  */
@@ -37,6 +38,9 @@ final class ForkCurl extends QueueConsumer
         'PATH', 'http_proxy', 'https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY', 'no_proxy', 'NO_PROXY',
         'SSL_CERT_FILE', 'SSL_CERT_DIR', 'CURL_CA_BUNDLE', 'LD_LIBRARY_PATH', 'TZ',
     ];
+
+    /** @var array<int, int> those of the processes that became our children and may be running */
+    private static array $children = [];
 
     private readonly string $program;
     /** @var array{said: resource, text: string, batch: list<Queued>}|null the process under way */
@@ -136,6 +140,7 @@ final class ForkCurl extends QueueConsumer
         ['text' => $text, 'batch' => $batch] = $this->process;
         $this->queue->putBack($batch);
         $this->process = null;
+        self::reap();
         return $this->settle($batch, self::answer($text));
     }
 
@@ -161,8 +166,9 @@ final class ForkCurl extends QueueConsumer
      */
     private function start(array $batches, mixed $says, bool $retries): void
     {
+        self::reap(); // what had not quite ended when its batch was settled, and last processes of other clients
         Files::quietly(function () use ($batches, $says, $retries): void {
-            $files = [['file', '/dev/null', 'r'], ['file', '/dev/null', 'w'], $says, null];
+            $files = [['file', '/dev/null', 'r'], ['pipe', 'w'], $says, null];
             $sections = [];
             foreach ($batches as $batch) {
                 $request = new BatchRequest($this->options, array_column($batch, 1));
@@ -171,13 +177,31 @@ final class ForkCurl extends QueueConsumer
             }
             $files[3] = Files::nameless(implode("next\n", $sections));
             $environment = array_filter(array_intersect_key(getenv(), array_flip(self::ENVIRONMENT)), is_string(...));
-            $command = ['/bin/sh', '-c', '"$0" -q --config - <&3 &', $this->program];
+            $command = ['/bin/sh', '-c', '"$0" -q --config - <&3 >/dev/null & echo $!', $this->program];
             $shell = proc_open($command, $files, $pipes, '/', $environment);
+            $number = $shell === false ? 0 : (int) stream_get_contents($pipes[1]);
             // Below 0 nobody knows how it ended: the application waits for all its children, or ignores SIGCHLD.
             if ($shell === false || proc_close($shell) > 0) {
                 Files::fail('no process');
             }
+            if ($number > 0) {
+                self::reap($number);
+            }
         });
+    }
+
+    /** Wait for those that have ended, and keep a new one among them if it is our child: of others we hear nothing. */
+    private static function reap(int $new = 0): void
+    {
+        if (!function_exists('pcntl_waitpid')) {
+            return;
+        }
+        foreach ($new > 0 ? [$new] : self::$children as $child) {
+            unset(self::$children[$child]);
+            if (pcntl_waitpid($child, $status, WNOHANG) === 0) {
+                self::$children[$child] = $child;
+            }
+        }
     }
 
     private function section(BatchRequest $request, int $body, bool $tries): string

@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import asyncio
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from hookline_client.ledger import Ledger
 from hookline_client.options import Options
 from hookline_client.receipts import Message
 from limits import no_more_threads
+from programs import run
 from scripted_service import wait_until
 
 AWAY = Answer(0, "connection_failed", "Away.")
@@ -254,8 +254,8 @@ for n in range(5):
     client.track("u", "E")
 is_closed.wait(30.0)
 """
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "5\n", "")
+    ended = run(program)
+    assert (ended.stdout, ended.stderr) == ("5\n", "")
 
 
 def test_close_is_bounded_and_tells_what_is_lost() -> None:

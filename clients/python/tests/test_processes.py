@@ -512,3 +512,31 @@ print(milliseconds, late or "none", foreign or "none")
     )
     assert {tuple(end[1:]) for end in ours} == {("none", "none")}
     assert min(float(end[0]) for end in ours) < max(30.0, 2 * min(float(end[0]) for end in others))
+
+
+def test_no_descriptor_at_the_first_batch_is_a_shortage_that_passes(service: ScriptedService) -> None:
+    """What sends is imported then, and cannot be: the batch is tried again, as later ones are."""
+    program = """
+        import os, resource, sys, threading
+        from hookline_client import Client
+        told = []
+        is_told = threading.Event()
+        def on_error(code, reason):
+            told.append(code)
+            is_told.set()
+        client = Client("wk", endpoint=sys.argv[1], flush_at=1, error_handler=on_error)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        client.track("u1", "Test")
+        is_told.wait(30)
+        for descriptor in held:
+            os.close(descriptor)
+        print(client.flush(30)[:4], *told)
+    """
+    assert run(program, service.url).stdout == "(1, 0, 0, 0) connection_failed\n"
+    assert len(service.events) == 1

@@ -2,7 +2,8 @@
 
 Nothing here retries, apart from a connection that the service had closed while it was idle. Consumers import this
 module with the first batch: what it needs takes longer to import than the rest of the library. It also imports what a
-thread that sends may need later, because a process may not fork in the middle of an import.
+thread that sends may need later, because a process may not fork in the middle of an import. An import that fails for
+lack of descriptors is tried again: ssl comes before http.client, which would do without it for ever.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import base64
 import email.utils  # noqa: F401 - see above
 import encodings.idna  # noqa: F401
 import os
-import random  # noqa: F401
 import socket
 import ssl
 import time

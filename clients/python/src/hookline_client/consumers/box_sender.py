@@ -50,7 +50,7 @@ class BoxSender:
         """Send the first batch of a box. Outcomes of own events go into the ledger, those of others are only told."""
         lines = box.read(self._events_max, EVENTS_BYTES_MAX)
         messages = [message for message in map(_message, lines) if message is not None]
-        answer = self._delivery.transport.send(messages, time_left) if messages else Answer(200)
+        answer = self._delivery.send(messages, time_left) if messages else Answer(200)
         if answer.code and not is_about_content(answer):
             self._wait(answer, is_flushing)
             return Sent(len(lines), 0)

@@ -9,6 +9,7 @@ from typing import Literal
 
 from hookline_client.answer import Answer
 from hookline_client.backoff import pause_seconds
+from hookline_client.errors import CODES
 from hookline_client.ledger import Ledger
 from hookline_client.log import logger
 from hookline_client.options import Options
@@ -41,7 +42,7 @@ class Delivery:
         """Send a batch until every event of it has an outcome; return those left when time was over."""
         began, retries, tried = time.monotonic(), 0, False
         while True:
-            answer = self.transport.send(batch, time_left())
+            answer = self.send(batch, time_left())
             if not answer.code:
                 self._settle(batch, answer)
                 done(len(batch))
@@ -64,9 +65,16 @@ class Delivery:
             # A try that a flush brought forward is no retry: a program that flushes often would soon have had them all.
             retries += waited == "whole"
 
-    @property
-    def transport(self) -> Transport:
-        """The transport, made when it is first needed: its modules take long to import."""
+    def send(self, batch: Sequence[Message], timeout_seconds: float | None) -> Answer:
+        """Try once. The first try makes the transport; when the system has no descriptor for that, it may pass."""
+        try:
+            transport = self._made()
+        except (ImportError, OSError) as error:
+            return Answer(0, "connection_failed", f"{CODES['connection_failed']} ({error})")
+        return transport.send(batch, timeout_seconds)
+
+    def _made(self) -> Transport:
+        # When it is first needed: its modules take long to import.
         if self._transport is None:
             with self._importing:
                 from hookline_client.http_transport import make_transport

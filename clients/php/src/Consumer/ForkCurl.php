@@ -179,7 +179,7 @@ final class ForkCurl extends QueueConsumer
             $environment = array_filter(array_intersect_key(getenv(), array_flip(self::ENVIRONMENT)), is_string(...));
             $command = ['/bin/sh', '-c', '"$0" -q --config - <&3 >/dev/null & echo $!', $this->program];
             $shell = proc_open($command, $files, $pipes, '/', $environment);
-            $number = $shell === false ? 0 : (int) stream_get_contents($pipes[1]);
+            $number = $shell === false ? 0 : (int) fgets($pipes[1]);
             // Below 0 nobody knows how it ended: the application waits for all its children, or ignores SIGCHLD.
             if ($shell === false || proc_close($shell) > 0) {
                 Files::fail('no process');

@@ -166,7 +166,7 @@ class AdminApi:
         for error in answer.get("errors") or []:
             place, what = error.get("pointer", ""), str(error.get("detail", ""))
             if what not in sentence:  # the only one is often the sentence already
-                sentence += f"\n  {place}: {what}"
+                sentence += f"\n  {place}: {what}" if place else f"\n  {what}"
         return NotFound(sentence) if status == 404 else CommandFailed(sentence)
 
 

@@ -85,18 +85,20 @@ ProblemCode = Literal[
     "changed_meanwhile",
     "reference_needs_owner",
     "too_many",
+    "more_problems",
 ]
 PROBLEM_CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something wrong in a configuration: where (``destinations[0].settings.webhooks[1].url``, and in a file the
-    line, from 1) and a sentence that says what to do."""
+    line, from 1) and a sentence that says what to do. ``count`` is more than 1 for the problems that are not listed."""
 
     code: ProblemCode
     path: str
     message: str
     line: int | None = None
+    count: int = 1
 
     def __str__(self) -> str:
         place = [f"line {self.line}" if self.line else "", self.path]

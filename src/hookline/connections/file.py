@@ -63,13 +63,11 @@ def load(path: Path) -> tuple[str, list[Problem]]:
 
 def read(text: str) -> tuple[Configuration, list[Problem]]:
     """Return the objects that a file's text describes, and what is wrong with its shape."""
-    tree = YamlTree(text)
-    configuration, problems = read_configuration(tree)
-    return configuration, sorted([*tree.problems, *problems], key=lambda problem: problem.line or 0)
+    return read_configuration(YamlTree(text))
 
 
 def check(path: Path, plan_level: str = PLAN_LEVEL) -> list[Problem]:
-    """Everything wrong with the file by itself: a destination's sources must be in it too."""
+    """Return the first problems of the file by itself: a destination's sources must be in it too."""
     text, problems = load(path)
     return problems or check_text(text, plan_level)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import yaml
@@ -22,6 +22,7 @@ from hookline.connections.state import Object
 from hookline.kinds.catalog import OWN
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+Given = ParamSpec("Given")
 
 SECTIONS = ("sources", "destinations", "audiences", "computedTraits", "notifications")
 MADE_KEYS: dict[type[msgspec.Struct], dict[str, str]] = {Destination: {"rotations": "hookline secrets rotate"}}
@@ -32,6 +33,50 @@ CHOICES = {
     "do": get_args(get_type_hints(Filter)["do"]),
     "aggregate": get_args(Aggregate),
 }
+PROBLEMS_MAX = 100
+"""Of one file; of more only how many there are, so that neither time nor answer grows with them."""
+NAME_CHARACTERS_MAX = 200
+"""Of a key in the place and the sentence of a problem."""
+
+
+class Problems:
+    """The first problems of a file, and how many more there are."""
+
+    def __init__(self) -> None:
+        self._found: list[Problem] = []
+        self._more = 0
+
+    def add(self, describe: Callable[Given, Problem], *args: Given.args, **kwargs: Given.kwargs) -> None:
+        """Keep one, while there is room for it; only then it is put into words."""
+        if len(self._found) < PROBLEMS_MAX:
+            self._found.append(describe(*args, **kwargs))
+        else:
+            self._more += 1
+
+    def take(self, problems: Iterable[Problem]) -> None:
+        """Keep those that were found elsewhere, as far as there is room; what one stands for is counted on."""
+        for problem in problems:
+            if problem.code == "more_problems":
+                self._more += problem.count
+            else:
+                self.add(lambda found: found, problem)
+
+    def listed(self, line_of: Callable[[str], int | None] = lambda path: None) -> list[Problem]:
+        """Return them in the order of the file, and last one that says how many more there are; ``line_of`` a path is
+        asked for those that know no line."""
+        found = [each if each.line or not each.path else replace(each, line=line_of(each.path)) for each in self._found]
+        found.sort(key=lambda problem: problem.line or 0)
+        if self._more:
+            found.append(
+                Problem("more_problems", "", f"and {self._more:,} more; correct these first", None, self._more)
+            )
+        return found
+
+
+def shown_after(problems: Sequence[Problem]) -> str:
+    """Return what a sentence that names only the first problem says of the others."""
+    more = sum(problem.count for problem in problems) - 1
+    return f" (and {more:,} more)" if more else ""
 
 
 class Configuration:
@@ -54,39 +99,40 @@ class Configuration:
         yield from self.notifications
 
     def placed(self, problems: Iterable[Problem]) -> list[Problem]:
-        """Return the problems with their lines, in the order of the file."""
-        found = [problem if problem.line else replace(problem, line=self._line_of(problem)) for problem in problems]
-        return sorted(found, key=lambda problem: problem.line or 0)
-
-    def _line_of(self, problem: Problem) -> int | None:
-        return self._tree.line_of(problem.path) if problem.path else None
+        """Return the first of the problems with their lines, in the order of the file."""
+        first = Problems()
+        first.take(problems)
+        return first.listed(self._tree.line_of)
 
 
 def read_configuration(tree: YamlTree) -> tuple[Configuration, list[Problem]]:
-    """Return what the document says, as far as it can be understood, and every problem of its shape."""
+    """Return what the document says, as far as it can be understood, and the first problems of its shape."""
     configuration = Configuration(tree)
-    problems: list[Problem] = []
+    problems = Problems()
+    problems.take(tree.problems)
     document = {} if tree.value is None else tree.value
     if not isinstance(document, dict):
-        problem = Problem("invalid_value", "", f"the file must be a mapping with the keys {', '.join(SECTIONS)}", 1)
-        return configuration, [problem]
-    problems += [_unknown(name or '[""]', name, SECTIONS) for name in document if name not in SECTIONS]
+        problems.add(Problem, "invalid_value", "", f"the file must be a mapping with the keys {', '.join(SECTIONS)}", 1)
+        return configuration, problems.listed()
+    for name in document:
+        if name not in SECTIONS:
+            problems.add(_unknown, "", name, SECTIONS)
     configuration.sources = list(_read_section(document, "sources", Source, problems))
     configuration.destinations = list(_read_section(document, "destinations", Destination, problems))
     configuration.audiences = list(_read_section(document, "audiences", Audience, problems))
     configuration.computed_traits = list(_read_section(document, "computedTraits", ComputedTrait, problems))
     configuration.notifications = list(_read_section(document, "notifications", Notification, problems))
-    return configuration, configuration.placed(problems)
+    return configuration, configuration.placed(problems.listed())
 
 
 def _read_section(
-    document: dict[str, Any], name: str, type: type[StructT], problems: list[Problem]
+    document: dict[str, Any], name: str, type: type[StructT], problems: Problems
 ) -> Iterator[tuple[str, StructT]]:
     items = document.get(name)
     if items is None:
         return
     if not isinstance(items, list):
-        problems.append(Problem("invalid_value", name, f"write {name} as a list, each item beginning with a hyphen"))
+        problems.add(Problem, "invalid_value", name, f"write {name} as a list, each item beginning with a hyphen")
         return
     for index, item in enumerate(items):
         path = f"{name}[{index}]"
@@ -94,10 +140,10 @@ def _read_section(
         try:
             yield path, msgspec.convert(known, type)
         except msgspec.ValidationError as error:
-            problems.append(_invalid(path, str(error)))
+            problems.add(_invalid, path, str(error))
 
 
-def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) -> Any:
+def _without_unknown(value: Any, type: Any, path: str, problems: Problems) -> Any:
     """Return the value without keys that its type does not have, each of which is a problem; the rest is checked all
     the same, so that one wrong key does not hide another mistake."""
     if get_origin(type) in (UnionType, Union):
@@ -120,11 +166,12 @@ def _without_unknown(value: Any, type: Any, path: str, problems: list[Problem]) 
     kept: dict[str, Any] = {}
     for name, inner_value in value.items():
         if name in MADE_KEYS.get(type, {}):
-            problems += _made(join(path, name), inner_value, MADE_KEYS[type][name])
+            if inner_value:
+                problems.add(_made, join(path, name), MADE_KEYS[type][name])
         elif name in known:
             kept[name] = _without_unknown(inner_value, known[name], join(path, name), problems)
         else:
-            problems.append(_unknown(join(path, name), name, tuple(known)))
+            problems.add(_unknown, path, name, tuple(known))
     return kept
 
 
@@ -137,17 +184,22 @@ def _keys(type: type[msgspec.Struct]) -> dict[str, Any]:
     return {field.encode_name: field.type for field in msgspec.structs.fields(type)}
 
 
-def _made(path: str, value: Any, command: str) -> list[Problem]:
-    if not value:
-        return []
+def _made(path: str, command: str) -> Problem:
     name = path.rpartition(".")[2]
-    return [Problem("invalid_value", path, f"{name} are made with `{command}`, not written; take them out")]
+    return Problem("invalid_value", path, f"{name} are made with `{command}`, not written; take them out")
 
 
-def _unknown(path: str, name: str, known: tuple[str, ...]) -> Problem:
+def _unknown(around: str, name: str, known: tuple[str, ...]) -> Problem:
+    path = join(around, _short(name) or '[""]')
+    name = _short(name)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"known keys are {', '.join(known)}"
     return Problem("unknown_key", path, f"unknown key {name!r}; {hint}")
+
+
+def _short(name: str) -> str:
+    """Return the beginning of a long name: an alias of a few bytes may repeat one of many megabytes."""
+    return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
 
 
 def _invalid(path: str, text: str) -> Problem:
@@ -208,7 +260,8 @@ class YamlTree:
 
     def __init__(self, text: str, values_max: int = VALUES_MAX) -> None:
         text = _without_pairs(text)
-        self.problems: list[Problem] = []
+        self._problems = Problems()
+        self._keys: dict[int, _Keys] = {}
         self.value: Any = None
         self._root: yaml.Node | None = None
         self._values_max = self._values_left = values_max
@@ -219,11 +272,16 @@ class YamlTree:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             reason = ", ".join(filter(None, [error.context, error.problem]))
-            self._problem("invalid_yaml", "", f"this is not valid YAML: {reason}", mark)
+            self._problem("invalid_yaml", None, f"this is not valid YAML: {reason}", mark)
         except yaml.YAMLError as error:
-            self._problem("invalid_yaml", "", f"this is not valid YAML: {str(error).splitlines()[0]}", None)
+            self._problem("invalid_yaml", None, f"this is not valid YAML: {str(error).splitlines()[0]}", None)
         if self._root is not None:
-            self.value = self._build(self._root, "", DEPTH_MAX)
+            self.value = self._build(self._root, None, DEPTH_MAX)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Return the first problems of the text, in its order."""
+        return self._problems.listed()
 
     def line_of(self, path: str) -> int | None:
         """Return the line, from 1, of what is at ``path`` or of the nearest thing around it."""
@@ -231,7 +289,7 @@ class YamlTree:
         line = None
         while inner is not None:
             line = int(inner.start_mark.line) + 1 if line is None else line
-            found = _step(inner, rest)
+            found = self._step(inner, rest)
             if found is None:
                 break
             line, inner, rest = found
@@ -249,30 +307,32 @@ class YamlTree:
             values += isinstance(event, yaml.NodeEvent)
             if documents > 1:
                 message = "a second document begins here; write everything in one"
-                self._problem("extra_document", "", message, event.start_mark)
+                self._problem("extra_document", None, message, event.start_mark)
             elif depth > DEPTH_MAX:
-                self._problem("invalid_yaml", "", f"nested deeper than {DEPTH_MAX} levels", event.start_mark)
+                self._problem("invalid_yaml", None, f"nested deeper than {DEPTH_MAX} levels", event.start_mark)
             elif values > self._values_max:
-                self._problem("invalid_yaml", "", f"more than {self._values_max} values in one file", event.start_mark)
+                self._problem(
+                    "invalid_yaml", None, f"more than {self._values_max} values in one file", event.start_mark
+                )
             else:
                 continue
             return False
         return True
 
-    def _build(self, node: yaml.Node, path: str, depth_left: int) -> Any:
+    def _build(self, node: yaml.Node, at: _At | None, depth_left: int) -> Any:
         # An alias stands for its whole anchor again: a few nested ones would stand for billions of values, and one
         # within its own anchor for an endless depth.
         self._values_left -= 1
         if self._values_left < 0 or depth_left < 0:
             if self._values_left >= -1:
-                self._problem("invalid_yaml", path, "the aliases stand for too much; write it out", node.start_mark)
+                self._problem("invalid_yaml", at, "the aliases stand for too much; write it out", node.start_mark)
                 self._values_left = -1
             return None
         if isinstance(node, yaml.MappingNode):
-            return self._build_mapping(node, path, depth_left - 1)
+            return self._build_mapping(node, at, depth_left - 1)
         if isinstance(node, yaml.SequenceNode):
             items = enumerate(node.value)
-            return [self._build(item, f"{path}[{index}]", depth_left - 1) for index, item in items]
+            return [self._build(item, _At(at, f"[{index}]"), depth_left - 1) for index, item in items]
         if node.tag == _TIMESTAMP:
             return str(node.value)
         try:
@@ -281,46 +341,77 @@ class YamlTree:
             return self._scalars.construct_object(node)
         except (yaml.YAMLError, ValueError, LookupError, OverflowError):  # what it raises for a tag that does not fit
             message = f"{str(node.value)[:64]!r} cannot be read as {node.tag.rpartition(':')[2]}; write it in quotes"
-            self._problem("invalid_value", path, message, node.start_mark)
+            self._problem("invalid_value", at, message, node.start_mark)
             return None
 
-    def _build_mapping(self, node: yaml.MappingNode, path: str, depth_left: int) -> dict[str, Any]:
+    def _build_mapping(self, node: yaml.MappingNode, at: _At | None, depth_left: int) -> dict[str, Any]:
         built: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self._problem("invalid_yaml", path, "a key must be plain text", key.start_mark)
+                self._problem("invalid_yaml", at, "a key must be plain text", key.start_mark)
                 continue
             # The text as written: YAML would read the header name `No` as false.
             name = str(key.value)
             if name in built:
-                message = f"{name!r} is given twice; keep one"
-                self._problem("duplicate_key", join(path, name), message, key.start_mark)
-            built[name] = self._build(value, join(path, name), depth_left)
+                message = f"{_short(name)!r} is given twice; keep one"
+                self._problem("duplicate_key", _At(at, name), message, key.start_mark)
+            built[name] = self._build(value, _At(at, name), depth_left)
         return built
 
-    def _problem(self, code: ProblemCode, path: str, message: str, mark: Any) -> None:
-        self.problems.append(Problem(code, path, message, None if mark is None else mark.line + 1))
+    def _problem(self, code: ProblemCode, at: _At | None, message: str, mark: Any) -> None:
+        self._problems.add(lambda: Problem(code, _path(at), message, None if mark is None else mark.line + 1))
+
+    def _step(self, node: yaml.Node, path: str) -> tuple[int, yaml.Node, str] | None:
+        """Return one step down along ``path``: the line where it leads, the inner node and the path left; None at
+        the end."""
+        path = path.removeprefix(".")
+        if isinstance(node, yaml.SequenceNode) and path.startswith("["):
+            index, _, rest = path[1:].partition("]")
+            items: list[yaml.Node] = node.value
+            if index.isdigit() and int(index) < len(items):
+                item = items[int(index)]
+                return item.start_mark.line + 1, item, rest
+        if isinstance(node, yaml.MappingNode):
+            if id(node) not in self._keys:
+                self._keys[id(node)] = _Keys(node)
+            return self._keys[id(node)].along(path)
+        return None
 
 
-def _step(node: yaml.Node, path: str) -> tuple[int, yaml.Node, str] | None:
-    """Return one step down along ``path``: the line where it leads, the inner node and the path left; None at
-    the end."""
-    path = path.removeprefix(".")
-    if isinstance(node, yaml.SequenceNode) and path.startswith("["):
-        index, _, rest = path[1:].partition("]")
-        items: list[yaml.Node] = node.value
-        if index.isdigit() and int(index) < len(items):
-            item = items[int(index)]
-            return item.start_mark.line + 1, item, rest
-    if isinstance(node, yaml.MappingNode) and path.startswith('["'):
-        quoted, _, rest = path[1:].partition('"]')
+class _At(NamedTuple):
+    """A place while it is walked to. Only a problem needs its path: of each value, it would be long below long keys."""
+
+    around: _At | None
+    step: str
+
+
+def _path(at: _At | None) -> str:
+    return "" if at is None else join(_path(at.around), _short(at.step))
+
+
+class _Keys:
+    """The keys of one mapping, found without going through all of them each time."""
+
+    def __init__(self, node: yaml.MappingNode) -> None:
+        self._found: dict[str, tuple[int, yaml.Node]] = {}
         for key, value in node.value:
-            if json.dumps(str(key.value)) == f'{quoted}"':
-                return key.start_mark.line + 1, value, rest
-    elif isinstance(node, yaml.MappingNode) and path:
+            if isinstance(key, yaml.ScalarNode):
+                self._found.setdefault(str(key.value), (key.start_mark.line + 1, value))
+        self._lengths = sorted({len(name) for name in self._found} - {0}, reverse=True)
+
+    def along(self, path: str) -> tuple[int, yaml.Node, str] | None:
+        """Return the line and the value of the key that ``path`` begins with, and the path left."""
+        if path.startswith('["'):
+            try:
+                name, end = _JSON.raw_decode(path, 1)
+            except ValueError:
+                return None
+            return (*self._found[name], path[end:].removeprefix("]")) if name in self._found else None
         # The longest key that fits: names of headers may hold dots.
-        for key, value in sorted(node.value, key=lambda pair: -len(str(pair[0].value))):
-            name = str(key.value)
-            if path == name or path.startswith((f"{name}.", f"{name}[")):
-                return key.start_mark.line + 1, value, path[len(name) :]
-    return None
+        for length in self._lengths:
+            if length <= len(path) and path[length : length + 1] in ("", ".", "[") and path[:length] in self._found:
+                return (*self._found[path[:length]], path[length:])
+        return None
+
+
+_JSON = json.JSONDecoder()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 
 from hookline.connections import file
 from hookline.connections.file import Applied
+from hookline.connections.file_shape import PROBLEMS_MAX
 from hookline.connections.model import LaneConfig, Snapshot, Webhook, WebhookSettings
 from hookline.connections.store import Store
 from tests.unit.connections.examples import change, destination, ends, source
@@ -91,6 +93,25 @@ def test_all_mistakes_are_named_at_once() -> None:
         ("unknown_key", "sources[0].writeKey", 3),
         ("invalid_value", "destinations[0].settings.webhooks[0].url", 12),
     ]
+
+
+def test_many_mistakes_are_a_hundred_and_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key is put into words only while there is room for it, so that a small file keeps nobody waiting."""
+    asked: list[str] = []
+    monkeypatch.setattr(difflib, "get_close_matches", lambda name, *_, **__: asked.append(name) or [])
+    keys = ", ".join(f"u{number}: 1" for number in range(5_000))
+    problems = file.check_text(f"sources:\n- {{id: a, name: a, type: web, {keys}}}\n")
+    assert len(asked) == PROBLEMS_MAX
+    assert [problem.line for problem in problems] == [2] * PROBLEMS_MAX + [None]
+    assert str(problems[-1]) == "and 4,900 more; correct these first"
+
+
+def test_many_objects_with_a_mistake_are_a_hundred_and_a_number() -> None:
+    """What the shape does not show is bounded as well."""
+    problems = file.check_text("sources:\n" + "- {id: a, name: a, type: web}\n" * 300)
+    assert {problem.code for problem in problems} == {"duplicate_id", "more_problems"}
+    assert [problem.line for problem in problems] == [*range(3, PROBLEMS_MAX + 3), None]
+    assert sum(problem.count for problem in problems) == 299
 
 
 @pytest.mark.parametrize("text", ["", "sources:\ndestinations: []\n"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from hookline.connections.file_shape import YamlTree
+from hookline.connections.file_shape import PROBLEMS_MAX, YamlTree
 
 
 def only(text: str) -> tuple[str, int | None]:
@@ -80,3 +82,39 @@ def test_aliases_of_aliases_do_not_multiply() -> None:
     """Twenty short lines that stand for a million values and more are refused."""
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 25)]
     assert only("\n".join(lines))[0] == "invalid_yaml"
+
+
+class Counted(list[Any]):
+    """Counts how often all of it is gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_a_line_is_found_without_going_through_all_keys_again() -> None:
+    """However many problems a large mapping has, its keys are gone through once."""
+    tree = YamlTree("".join(f"key{number}: 1\n" for number in range(500)))
+    assert tree._root is not None
+    keys = tree._root.value = Counted(tree._root.value)
+    assert [tree.line_of(f"key{number}") for number in range(500)] == list(range(1, 501))
+    assert keys.times == 1
+
+
+def test_keys_of_every_form_are_found_again() -> None:
+    """Empty ones, such with brackets, quotes and dots, and the longest that fits."""
+    tree = YamlTree("'': 1\n'a\"]': 2\na: {b: 1}\na.b: 4\n? [x]\n: y\n")
+    paths = ('[""]', '["a\\"]"]', "a", "a.b", "a.c", '["no"]', '["broken')
+    assert [tree.line_of(path) for path in paths] == [1, 2, 3, 4, 3, 1, 1]
+
+
+def test_problems_of_a_text_are_bounded() -> None:
+    """Keys that are given twice by the thousand are a hundred problems and a number; long keys are cut short."""
+    long = "k" * 10_000
+    problems = YamlTree(f"? {long}\n:\n" + "  a: 1\n" * 1_000).problems
+    assert len(problems) == PROBLEMS_MAX + 1
+    assert (problems[-1].message, problems[-1].count) == ("and 899 more; correct these first", 899)
+    assert problems[0].line == 4
+    assert max(len(str(problem)) for problem in problems) < 300

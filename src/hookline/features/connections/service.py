@@ -110,6 +110,7 @@ def open_connections(settings: Settings, connections_file: Path | None, boot_id:
 
 def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
     from hookline.connections import file  # here: YAML is only read where there is a file
+    from hookline.connections.file_shape import shown_after
 
     document, problems = file.load(connections_file)
     if not problems:
@@ -127,8 +128,7 @@ def _apply(store: Store, settings: Settings, connections_file: Path) -> None:
         return
     if was_applied(settings.data_path, document):
         # Somebody has changed since what the file meets. Then it is better to run as before than not to run.
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        store.unapplied_file = str(connections_file), f"{problems[0]}{more}"
+        store.unapplied_file = str(connections_file), f"{problems[0]}{shown_after(problems)}"
         lines = [str(problem) for problem in problems[:PROBLEMS_SHOWN_MAX]]
         logger().error("connections_file_not_applied", file=str(connections_file), problems=lines)
     else:

@@ -51,6 +51,15 @@ def test_only_pruning_deletes(control: Running) -> None:
     assert control.api("GET", "/sources/by-hand").status == 200
 
 
+def test_of_many_mistakes_the_first_are_told(control: Running) -> None:
+    """The sentence says how many there are in all, and the last of the list how many are not in it."""
+    wrong = {"sources": [{**source(), **{f"u{number}": 1 for number in range(5_000)}}]}
+    answer = apply(control, wrong, dryRun=True)
+    assert (answer.status, answer.json["code"], len(answer.json["errors"])) == (422, "unknown_key", 101)
+    assert answer.json["detail"].endswith(" (and 4,999 more).")
+    assert answer.json["errors"][-1] == {"pointer": "", "detail": "and 4,900 more; correct these first"}
+
+
 def test_everything_wrong_is_told_at_once(control: Running) -> None:
     """A wrong file changes nothing and is answered with each problem's place."""
     wrong = {"sources": [source()], "destinations": [destination(sources=["a", "b"])]}

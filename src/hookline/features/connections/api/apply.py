@@ -89,15 +89,16 @@ def apply_document(services: Services, wanted: ApplyRequest, author: str) -> App
 
 
 def _refused(problems: tuple[check.Problem, ...]) -> Problem:
+    from hookline.connections.file_shape import shown_after
+
     first = problems[0]
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     errors = [
         FieldError(pointer_of(each.path), f"line {each.line}: {each.message}" if each.line else each.message)
         for each in problems
     ]
     # Such as a file that is right, by somebody who may not apply it: not what a corrected file would change.
     status = 403 if first.code == "reference_needs_owner" else 422
-    return Problem(status, first.code, f"{first}{more}.", errors)
+    return Problem(status, first.code, f"{first}{shown_after(problems)}.", errors)
 
 
 class RollBackRequest(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

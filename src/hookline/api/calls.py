@@ -56,7 +56,8 @@ class Call:
         self.changes: list[AuditChange] = []
         self.target: str | None = None
         self.only_looked = False
-        """Said by a handler that changed nothing this time, as in a dry run."""
+        """Said by a handler that changed nothing this time, as in a dry run, or nothing that anybody else sees. What
+        was noted as changed is on record all the same."""
         self.leaves_open = False
         """Said with a failure of which nobody knows what was done before it."""
 
@@ -152,6 +153,14 @@ def note_version(version: int) -> None:
     call = _current.get()
     if call is not None:
         call.versions.append(version)
+
+
+def note_unchanged() -> None:
+    """The request being served left all as it was, save what is noted as changed: it is not for the audit log, which
+    anybody could else fill with the same request."""
+    call = _current.get()
+    if call is not None:
+        call.only_looked = True
 
 
 def may_refer() -> bool:

@@ -127,7 +127,7 @@ def _settle(answers: KeptAnswers, key: bytes, call: Call, start: Message, body: 
             answers.give_back(key)
         return
     if len(body) > ANSWER_BYTES_MAX:
-        if call.only_looked:
+        if call.only_looked and not call.has_changed:
             answers.give_back(key)
         else:
             answers.lose(key)

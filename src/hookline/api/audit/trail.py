@@ -22,7 +22,7 @@ OBJECTS_MAX = 500
 
 
 class AuditTrail:
-    """ASGI middleware of the API: what was refused, and what only looked, is left out."""
+    """ASGI middleware of the API: what was refused, what only looked, and what nobody else sees, is left out."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -55,7 +55,7 @@ class AuditTrail:
 
 
 def _is_on_record(call: Call, status: int) -> bool:
-    return not call.only_looked and (status < FAILED or call.has_changed)
+    return call.has_changed or (status < FAILED and not call.only_looked)
 
 
 def _try_to_record(services: Services, call: Call, caller: Caller, scope: HTTPScope) -> None:

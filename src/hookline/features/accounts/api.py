@@ -16,7 +16,7 @@ from hookline.api.auth.accounts import Account, AccountError, TooManyWaiting, re
 from hookline.api.auth.service import account_store, login_throttle, password_hasher, session_store, token_store
 from hookline.api.auth.tokens import Token, TokenError
 from hookline.api.caller import Caller, Role, Scope
-from hookline.api.calls import Call, current_author, the_call, the_caller
+from hookline.api.calls import Call, current_author, note_unchanged, the_call, the_caller
 from hookline.api.handlers import FromServices
 from hookline.api.listing import (
     MERGE_PATCH,
@@ -177,16 +177,13 @@ class Users(Controller):
     @post("/me/sign-out-others", needs="signed_in", status_code=200)
     async def sign_out_of_others(self, services: FromServices) -> SignedOut:
         """End all your sessions except this one."""
-        caller, call = _with_sessions(), the_call()
-        call.changed("sessions")
-        return SignedOut(session_store(services).end_all(caller.id, "revoked", but=call.session_key))
+        but = the_call().session_key
+        return _signed_out("sessions", session_store(services).end_all(_with_sessions().id, "revoked", but=but))
 
     @post("/me/sign-out", needs="signed_in", status_code=200)
     async def sign_out_everywhere(self, services: FromServices) -> SignedOut:
         """End all your sessions, including this one."""
-        caller = _with_sessions()
-        the_call().changed("sessions")
-        return SignedOut(session_store(services).end_all(caller.id, "signed_out"))
+        return _signed_out("sessions", session_store(services).end_all(_with_sessions().id, "signed_out"))
 
     @get("/{id:str}", needs="owner", tagged=True)
     async def get_user(self, services: FromServices, user_id: Id) -> Response[User]:
@@ -204,10 +201,13 @@ class Users(Controller):
         role = before.role if data.role is msgspec.UNSET else data.role
         disabled = before.disabled if data.disabled is msgspec.UNSET else data.disabled
         after = user_of(_refused(lambda: account_store(services).change(account.id, role, disabled)))
-        if (before.role, before.disabled) != (after.role, after.disabled):
-            session_store(services).end_all(account.id, "account")
         fields = (("role", before.role, after.role), ("disabled", before.disabled, after.disabled))
-        _changed(before.id, *(AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]))
+        changes = [AuditChange(f"users/{before.id}", *field) for field in fields if field[1] != field[2]]
+        if changes:
+            session_store(services).end_all(account.id, "account")
+            _changed(before.id, *changes)
+        else:
+            note_unchanged()
         return _tagged(after)
 
     @post("/{id:str}/invite", needs="owner", status_code=200)
@@ -237,8 +237,7 @@ class Users(Controller):
     async def sign_out_user(self, services: FromServices, user_id: Id) -> SignedOut:
         """End every session of an account."""
         account = _account(services, user_id)
-        _changed(user_id)
-        return SignedOut(session_store(services).end_all(account.id, "revoked"))
+        return _signed_out(f"users/{user_id}", session_store(services).end_all(account.id, "revoked"))
 
     @delete("/{id:str}", needs="owner", tagged=True)
     async def remove_user(self, services: FromServices, user_id: Id) -> None:
@@ -296,6 +295,15 @@ def _with_sessions() -> Caller:
     if caller.kind == "token":
         raise Problem(409, "no_sessions", "A token has no sessions; revoke it instead.")
     return caller
+
+
+def _signed_out(target: str, ended: int) -> SignedOut:
+    """Return how many sessions ended; where there was none, nothing changed."""
+    if ended:
+        the_call().changed(target)
+    else:
+        note_unchanged()
+    return SignedOut(ended)
 
 
 def _end_session(services: Services, account: int | None, session: str) -> None:

@@ -53,7 +53,8 @@ class AuditEntries(Controller):
         ] = None,
     ) -> Listing[AuditEntry]:
         """List who did what, newest first. Entries are kept for a year, at most a million. Refused calls without a
-        known account or token are counted by the hour and kept for a month."""
+        known account or token are counted by the hour and kept for a month. Calls that change nothing, and saved views
+        that nobody else sees, are left out."""
         found = audit_log(services).newest(
             limit + 1,
             number_after(after),

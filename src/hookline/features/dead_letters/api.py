@@ -12,7 +12,7 @@ from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, list_thread, the_call
+from hookline.api.calls import current_author, list_thread, note_unchanged, the_call
 from hookline.api.export import Format, export
 from hookline.api.handlers import FromServices
 from hookline.api.listing import (
@@ -191,6 +191,7 @@ class DeadLetters(Controller):
             )
             for each in destinations
         ]
+        note_unchanged()  # but for the replays that begin
         return Listing([view_of(services, each) for each in await begin_retries(services, requests)])
 
     @post("/discard", status_code=200, needs="editor")
@@ -293,6 +294,7 @@ def _listed(services: Services, wanted: DeadLetterFilter, limit: int, after: str
 async def _discard(services: Services, wanted: DeadLetterFilter) -> Discarded:
     matched = sum((await list_thread(services).run(list_reader(services).dead_letters.count, wanted)).values())
     if not matched:
+        note_unchanged()
         return Discarded(0, 0)
     action = ask_deliver(services, lambda store: store.discard(wanted, current_author()))
     target = f"dead-letters/{wanted.ids[0]}" if wanted.ids and len(wanted.ids) == 1 else "dead-letters"

@@ -14,7 +14,7 @@ from litestar.params import JSONBody
 from msgspec.structs import replace
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, the_call
+from hookline.api.calls import current_author, note_unchanged, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import Back, Id
 from hookline.api.problem import FieldError, Problem, not_found, pointer_of
@@ -260,10 +260,12 @@ def _disable(services: Services, object_id: str, current: DestinationState, choi
         raise Problem(409, "waiting_events", detail)
     stored, settings, author = services.store.destination(object_id), services.settings, current_author()
     if stored is None or (stored.lane is None and not stored.object.enabled):
+        note_unchanged()
         return
     if choice == "drain" and stored.lane is not None:
         refused_as_problem(lambda: services.store.drain(object_id, author, lambda: journal_ends(settings)))
     elif stored.lane is not None and stored.lane.until is not None:
+        note_unchanged()
         if choice == "discard":
             refused_as_problem(lambda: services.store.end_drain(object_id, author, lambda: journal_ends(settings)))
     else:

@@ -10,7 +10,7 @@ from litestar import Controller, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, list_thread, the_call
+from hookline.api.calls import current_author, list_thread, note_unchanged, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination
 from hookline.api.problem import Problem, not_found
@@ -148,6 +148,8 @@ class Issues(Controller):
         if issue.state != before.state:
             _changed(issue, "state", before.state, issue.state)
             await asyncio.to_thread(issue_watch(services).count_open)
+        else:
+            note_unchanged()
         return await detail_of(services, issue)
 
     @post("/{id:str}/note", status_code=200, needs="editor")
@@ -159,7 +161,10 @@ class Issues(Controller):
         )
         if issue is None:
             raise not_found("issue", issue_id)
-        _changed(issue, "note", before.note, issue.note)
+        if issue.note != before.note:
+            _changed(issue, "note", before.note, issue.note)
+        else:
+            note_unchanged()
         return await detail_of(services, issue)
 
 

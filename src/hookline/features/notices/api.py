@@ -8,6 +8,7 @@ from typing import Annotated, Literal, get_args
 from litestar import Controller, get, post
 from litestar.params import QueryParameter
 
+from hookline.api.calls import note_unchanged
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, number_after
 from hookline.api.problem import not_found
@@ -64,8 +65,12 @@ class Notices(Controller):
     @post("/{id:str}/acknowledge", status_code=200, needs="editor")
     async def acknowledge_notice(self, services: FromServices, notice_id: Id) -> Notice:
         """Mark a notice as seen."""
+        before = notice_log(services).get(int(notice_id)) if _is_id(notice_id) else None
+        if before is not None and before.acknowledged_at is not None:
+            note_unchanged()
+            return before
         now_ms = int(time.time() * 1000)
-        notice = notice_log(services).acknowledge(int(notice_id), now_ms) if _is_id(notice_id) else None
+        notice = None if before is None else notice_log(services).acknowledge(int(notice_id), now_ms)
         if notice is None:
             raise not_found("notice", notice_id)
         return notice

@@ -11,7 +11,7 @@ from litestar import Controller, Response, delete, get, post
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, the_call
+from hookline.api.calls import current_author, note_unchanged, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, id_number, number_after
 from hookline.api.problem import FieldError, Problem, not_found
@@ -199,7 +199,10 @@ class SuppressionsApi(Controller):
             raise Problem(422, "invalid_object", "Give either `userId` or `userIds`.", errors)
         ids = data.user_ids or (data.user_id or "",)
         lifted = suppressions(services).lift_ids(ids)
-        _note_lifted(id_digests(services).of(id) for id in ids)
+        if lifted:
+            _note_lifted(id_digests(services).of(id) for id in ids)
+        else:
+            note_unchanged()
         return Lifted(lifted)
 
     @delete("/{digest:str}", needs="editor")

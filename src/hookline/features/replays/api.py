@@ -11,7 +11,7 @@ from litestar import Controller, Response, delete, get, patch, post
 from litestar.params import JSONBody
 
 from hookline.api.audit.log import AuditChange
-from hookline.api.calls import current_author, the_call
+from hookline.api.calls import current_author, note_unchanged, the_call
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, Id, Limit, Listing, OfDestination, etag_of, require_match, tagged
 from hookline.api.problem import FieldError, Problem, not_found
@@ -190,8 +190,11 @@ def _change(services: Services, id: str, change: ReplayChange) -> ReplayView:
     require_match(_tag(replay))
     replay_store(services).want(replay.lane, state, rate)
     fields = (("state", replay.state, state or replay.state), ("rate", replay.rate, rate))
-    changed = (AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2])
-    the_call().changed(f"replays/{id}", *changed)
+    changed = [AuditChange(f"replays/{id}", *field) for field in fields if field[1] != field[2]]
+    if changed:
+        the_call().changed(f"replays/{id}", *changed)
+    else:
+        note_unchanged()
     return view_of(services, _replay(services, id))
 
 

@@ -9,7 +9,7 @@ from litestar import Controller, delete, get, patch, post
 from litestar.params import Body, JSONBody, QueryParameter
 
 from hookline.api.auth.access import local_path
-from hookline.api.calls import the_caller
+from hookline.api.calls import note_unchanged, the_caller
 from hookline.api.handlers import FromServices
 from hookline.api.listing import MERGE_PATCH, Id, Listing, id_number
 from hookline.api.problem import FieldError, Problem, not_found
@@ -68,6 +68,7 @@ class Views(Controller):
     async def save_view(self, services: FromServices, data: JSONBody[NewView]) -> SavedView:
         """Save a view."""
         _require_sharer(data.shared)
+        _note_unseen(data.shared)
         if local_path(data.path) != data.path or "?" in data.path or "#" in data.path:
             sentence = "This is not the path of a page, such as /events."
             raise Problem(422, "invalid_path", sentence, [FieldError("/path", sentence)])
@@ -83,13 +84,17 @@ class Views(Controller):
         shared = bool(found.shared) if data.shared is msgspec.UNSET else data.shared
         if shared != bool(found.shared):
             _require_sharer(is_shared=True)
+        changed = found._replace(name=name, shared=shared)
+        _note_unseen((found.shared or shared) and changed != found)
         change_view(services, found.id, name, shared)
-        return _shown(found._replace(name=name, shared=shared))
+        return _shown(changed)
 
     @delete("/{id:str}", needs="signed_in")
     async def delete_view(self, services: FromServices, view_id: Id) -> None:
         """Delete a view."""
-        delete_view(services, _changeable(services, view_id).id)
+        found = _changeable(services, view_id)
+        _note_unseen(found.shared)
+        delete_view(services, found.id)
 
 
 def _shown(each: View) -> SavedView:
@@ -103,6 +108,12 @@ def _shown(each: View) -> SavedView:
         changeable=each.is_changed_by(caller),
         created_at=iso(each.created_at),
     )
+
+
+def _note_unseen(is_seen: bool) -> None:
+    """Keep what nobody else sees out of the audit log: whoever only reads could else push out what others did."""
+    if not is_seen:
+        note_unchanged()
 
 
 def _require_sharer(is_shared: bool) -> None:

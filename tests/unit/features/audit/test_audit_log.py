@@ -24,6 +24,7 @@ from hookline.features.dead_letters import api as dead_letters
 from hookline.replays.store import ReplayFeed
 from tests.unit.control.running import TOKEN, WAIT_SECONDS, Running, destination, record, source, wait_until
 from tests.unit.features.accounts.test_sign_in import cookie_of, login
+from tests.unit.features.accounts.test_users import as_browser, join, owner
 from tests.unit.features.dead_letters.test_dead_letters import fill
 
 OLGA = Caller("account", "olga", "owner", 1)
@@ -93,6 +94,8 @@ def test_a_replay_is_on_record(control: Running) -> None:
     control.api("POST", f"/replays/{id}/pause")
     paused, created = entries(control)[:2]
     assert {"object": f"replays/{id}", "path": "event", "before": None, "after": "Test"} in created["changes"]  # type: ignore[operator]
+    assert control.api("POST", f"/replays/{id}/pause").status == 200
+    assert entries(control)[0] == paused, "to pause it again changes nothing"
     change = {"object": f"replays/{id}", "path": "state", "after": "paused"}
     assert paused["changes"] in ([change | {"before": "preparing"}], [change | {"before": "running"}])
     stale = control.call("PATCH", f"/api/v1/replays/{id}", {"rate": 5}, {"If-Match": tag})
@@ -118,6 +121,58 @@ def test_refused_calls_and_dry_runs_leave_nothing(control: Running) -> None:
     control.api("POST", "/connections/apply", {"document": "sources: []", "dryRun": True})
     control.api("GET", "/sources")
     assert entries(control) == []
+
+
+def test_what_nobody_else_sees_is_not_on_record(control: Running) -> None:
+    """Whoever may only read can save views of their own again and again, and pushes out nothing that others did."""
+    vera, emma = (owner(control), join(control, "vera", "viewer"), join(control, "emma", "editor"))[1:]
+    before = len(entries(control))
+    merge = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/merge-patch+json"}
+
+    def save(cookie: str, **view: object) -> str:
+        made = as_browser(control, "POST", "/views", cookie, {"name": "Mine", "path": "/events", **view})
+        return str(made.json["id"])
+
+    def change(id: str, cookie: str, **fields: object) -> int:
+        return control.call("PATCH", f"/api/v1/views/{id}", fields, {**merge, "Cookie": cookie}, token=False).status
+
+    mine = save(vera)
+    assert change(mine, vera, name="Still mine") == 200
+    assert as_browser(control, "DELETE", f"/views/{mine}", vera).status == 204
+    assert as_browser(control, "POST", "/users/me/sign-out-others", vera).json == {"sessions": 0}
+    assert len(entries(control)) == before
+    ours = save(emma, name="Ours", shared=True)
+    changes: tuple[dict[str, object], ...] = ({"name": "Ours"}, {"shared": False}, {"shared": True})
+    assert [change(ours, emma, **fields) for fields in changes] == [200] * 3
+    assert as_browser(control, "DELETE", f"/views/{ours}", emma).status == 204
+    newest = [each["action"] for each in entries(control)[: len(entries(control)) - before]]
+    assert newest == ["delete_view", "change_view", "change_view", "save_view"]
+
+
+NO_CHANGES: tuple[tuple[str, str, object], ...] = (
+    ("PATCH", "/sources/site", {"name": "Site"}),
+    ("PUT", "/sources/site", source()),
+    ("PATCH", "/destinations/crm", {"enabled": True}),
+    ("POST", "/destinations/crm/resume", {}),
+    ("POST", "/destinations/crm/remove-old-secrets", {}),
+    ("POST", "/connections/apply", {"document": "{}"}),
+    ("POST", "/dead-letters/retry", {}),
+    ("POST", "/dead-letters/discard", {}),
+    ("POST", "/suppressions/lift", {"userId": "nobody"}),
+    ("PATCH", "/users/u1", {"role": "owner"}),
+    ("POST", "/users/u1/sign-out", {}),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), NO_CHANGES)
+def test_what_changes_nothing_is_not_on_record(control: Running, method: str, path: str, body: object) -> None:
+    """The same request again and again would push out what others did."""
+    control.api("POST", "/sources", source())
+    control.api("POST", "/destinations", destination())
+    control.api("POST", "/users", {"name": "olga", "role": "owner"})
+    before = entries(control)
+    assert control.api(method, path, body).status == 200
+    assert entries(control) == before
 
 
 def test_sign_ins_are_on_record(control: Running) -> None:

@@ -11,7 +11,7 @@ from litestar import Controller, Response, delete, get, patch, post, put
 from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import replace
 
-from hookline.api.calls import current_author
+from hookline.api.calls import current_author, note_unchanged
 from hookline.api.handlers import FromServices
 from hookline.api.listing import After, FieldsOf, Id, Limit, Listing, Patch, by_id, has_condition, require_match, tagged
 from hookline.api.problem import FieldError, Problem, invalid_body, not_found, pointer_of
@@ -201,7 +201,10 @@ class Destinations(Controller):
         after it was replaced. Also works for deleted destinations."""
         if not connections_past(services).had("destination", object_id):
             raise not_found("destination", object_id)
-        return SecretsRemoved(object_id, await _remove_old_secrets(services, object_id))
+        removed = await _remove_old_secrets(services, object_id)
+        if not removed:
+            note_unchanged()
+        return SecretsRemoved(object_id, removed)
 
 
 def change(services: Services, edits: Sequence[Edit], owner: str | None = None) -> int:
@@ -217,13 +220,15 @@ ResultT = TypeVar("ResultT")
 def refused_as_problem(work: Callable[[], ResultT]) -> ResultT:
     """Run a change of connections; its refusal becomes a problem with a pointer for each thing wrong."""
     try:
-        return work()
+        done = work()
     except VersionConflict as error:
         raise Problem(409, error.code, f"{error}.") from None
     except ChangeRefused as error:
         first = error.problems[0]
         errors = [FieldError(pointer_of(each.path), each.message) for each in error.problems]
         raise Problem(STATUS_OF_CODE.get(first.code, 422), first.code, f"{error}.", errors) from None
+    note_unchanged()  # but for the version that it made, if any
+    return done
 
 
 def _source(services: Services, object_id: str) -> Stored[Source]:

@@ -21,7 +21,7 @@ from litestar.params import FromPath
 
 import hookline
 from hookline.web.guide_text import Block, Piece, blocks_of
-from hookline.web.rendering import html, render_for_nobody
+from hookline.web.rendering import render_for_nobody
 
 PACKAGE = Path(hookline.__file__).parent
 FOLDERS = (PACKAGE / "docs", PACKAGE.parents[1] / "docs")
@@ -117,9 +117,9 @@ def doc_of(screen: str, here: str, docs: Mapping[str, str]) -> DocPage:
 
 
 @get("/docs", needs="open", sync_to_thread=False)
-def list_docs() -> Response[str]:
+def list_docs() -> Response[bytes]:
     """Show the documentation's first page: what there is, by kind."""
-    return html(render_doc(INDEX))
+    return Response(_rendered(INDEX.path), media_type="text/html")
 
 
 @get("/docs/{path:path}", needs="open", sync_to_thread=False)
@@ -127,7 +127,7 @@ def show_doc(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[A
     """Show one page of the documentation, one of its pictures, or what its search reads."""
     name = path.strip("/")
     if name in BY_PATH:
-        return html(render_doc(BY_PATH[name]))
+        return Response(_rendered(name), media_type="text/html")
     if name in pictures():
         return Response(pictures()[name].read_bytes(), media_type=PICTURE_TYPES[posixpath.splitext(name)[1]])
     if name == SEARCH_FILE:
@@ -136,6 +136,13 @@ def show_doc(request: Request[Any, Any, Any], path: FromPath[str]) -> Response[A
     if len(moved) == 1:  # addresses from before there were kinds; a browser keeps what is behind the #
         return Response("", status_code=308, media_type="text/html", headers={"Location": moved[0].href})
     raise NotFoundException
+
+
+@cache
+def _rendered(path: str) -> bytes:
+    """Return a known page as it is sent. It is open to anybody and takes some 40 ms to render, so it is kept: all pages
+    together have 1.5 MB."""
+    return render_doc(BY_PATH.get(path, INDEX)).encode()
 
 
 def render_doc(doc: DocPage, site: bool = False) -> str:

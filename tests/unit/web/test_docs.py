@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from hookline.api.problem import TYPE_PREFIX
 from hookline.control.pages import DOCS
+from hookline.web import docs as module
 from hookline.web.docs import (
     BY_PATH,
     DOC_KINDS,
@@ -21,6 +22,7 @@ from hookline.web.docs import (
     KINDS,
     PAGES,
     DocPage,
+    _rendered,
     blocks_of_page,
     contents_of,
     doc_of,
@@ -172,3 +174,22 @@ def test_earlier_addresses_lead_on(control: Running) -> None:
         assert control.call("GET", answer.headers["location"], token=False).status == 200
     for unknown in ("nonsense", "tour/overview.md", "reference", "../README", "README"):
         assert control.call("GET", f"/docs/{unknown}", token=False).status == 404, unknown
+
+
+def test_a_page_is_rendered_once(control: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is open to anybody, and a large one takes the API's own time; an address that is none is not kept."""
+    _rendered.cache_clear()
+    rendered: list[str] = []
+    whole = module.render_doc
+    monkeypatch.setattr(module, "render_doc", lambda doc: rendered.append(doc.path) or whole(doc))
+    answers = [control.call("GET", f"/docs{path}", token=False) for path in ("", "/reference/api", "/nothing") * 3]
+    assert [each.status for each in answers] == [200, 200, 404] * 3
+    assert rendered == ["", "reference/api"]
+    assert answers[1].text == answers[4].text == whole(BY_PATH["reference/api"])
+    assert answers[0].headers["content-type"] == "text/html; charset=utf-8"
+    assert _rendered.cache_info().currsize == 2
+
+
+def test_all_pages_take_little_memory() -> None:
+    """Each is kept as it is sent, so all of them together have a bound."""
+    assert sum(len(_rendered(page.path)) for page in (INDEX, *PAGES)) < 3_000_000

@@ -25,6 +25,8 @@ FILTERS_MAX = 50
 """Filters per destination."""
 FILTER_PROPERTIES_MAX = 200
 """Paths per filter."""
+SETTINGS_DEPTH_MAX = 128
+"""As deep as a mapping; no kind needs a tenth of it. What walks through settings takes stack for each level."""
 
 BATCH_BYTES_MIN = 512_000
 """What every source takes in one batch, after inflation: more than Segment's SDKs send."""
@@ -177,10 +179,25 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
                 place = text.replace("`$", "`$.settings") if " - at " in text else f"{text} - at `$.settings`"
                 raise ValueError(place) from None
         elif isinstance(settings, dict):
+            if is_too_deep(settings):
+                raise ValueError(f"{TOO_DEEP} - at `$.settings`")
             made = KindSettings(settings)
         else:
             raise ValueError("Expected `object` - at `$.settings`")
         msgspec.structs.force_setattr(self, "settings", made)
+
+
+TOO_DEEP = f"settings are nested at most {SETTINGS_DEPTH_MAX} levels deep"
+
+
+def is_too_deep(settings: object) -> bool:
+    """Return whether settings are nested deeper than any may be; take no stack for it."""
+    level = [settings]
+    for _ in range(SETTINGS_DEPTH_MAX):
+        level = [inner for each in level if isinstance(each, dict) for inner in each.values()] + [
+            inner for each in level if isinstance(each, list) for inner in each
+        ]
+    return any(isinstance(each, dict | list) for each in level)
 
 
 def is_sink(kind: str) -> bool:

@@ -18,7 +18,7 @@ from hookline.api.problem import FieldError, Problem, invalid_body, pointer_of
 from hookline.api.services import Services
 from hookline.connections.check import check_destination, check_plan
 from hookline.connections.kinds import no_delete_message
-from hookline.connections.model import Destination, is_webhook
+from hookline.connections.model import TOO_DEEP, Destination, is_too_deep, is_webhook
 from hookline.connections.secrets import NothingToKeep, restore
 from hookline.expressions.lexer import ExpressionError
 from hookline.features.destinations.tester.chosen_event import SampleType, chosen_record
@@ -80,6 +80,8 @@ class PreviewReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 async def preview_destination(services: FromServices, data: JSONBody[Preview]) -> PreviewReport:
     """Show the requests that an event would become at a destination as it would be saved; nothing is sent or stored."""
     the_call().only_looked = True
+    if is_too_deep(data.destination.get("settings")):
+        raise Problem(422, "invalid_object", f"{TOO_DEEP}.", [FieldError("/destination/settings", TOO_DEEP)])
     record, is_stored = await _record(services, data)
     event = PreviewedEvent(record.message_id, record.source, record.type, event_name(record) or None, is_stored)
     try:

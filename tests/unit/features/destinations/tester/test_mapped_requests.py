@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hookline.connections.model import SETTINGS_DEPTH_MAX
 from tests.unit.control.running import Answer, Running, record
 from tests.unit.features.destinations.tester.receiver import Receiver
 
@@ -290,3 +291,25 @@ def test_a_header_with_a_stored_secret(control: Running) -> None:
         assert {"name": "X-Key", "value": "Key …"} in report["requests"][0]["headers"]
         assert tried(control).json["answers"][0]["means"] == "accepted"
         assert b"X-Key: Key a-key-nobody-sees\r\n" in receiver.requests[0]
+
+
+@pytest.mark.parametrize("kind", ["http", "webhook", "amplitude"])
+def test_settings_that_are_nested_too_deeply_are_refused(control: Running, kind: str) -> None:
+    """Previewed, checked or saved: each answers what is wrong, as for other settings, and does not run out of stack."""
+    deep = json.loads('{"a":[' * 400 + "]}" * 400)
+    given = {**destination([request("https://api.example")], variables=deep), "id": "deep", "kind": kind}
+    shown = control.api("POST", "/destinations/preview", {"destination": given, "sample": "track"})
+    made = control.api("POST", "/destinations", given)
+    assert (shown.status, shown.json["code"], shown.json["errors"][0]["pointer"]) == (
+        (422, "invalid_object", "/destination/settings")
+    )
+    assert made.status == 422
+    assert kind == "webhook" or made.json["errors"][0]["pointer"] == "/settings"
+    assert control.api("POST", "/destinations/check-connection", {"destination": given}).status in (409, 422)
+
+
+def test_settings_may_be_nested_as_deeply_as_a_mapping(control: Running) -> None:
+    """What is at the bound is looked at as ever; it says which setting is wrong."""
+    deep = json.loads("[" * (SETTINGS_DEPTH_MAX - 2) + "]" * (SETTINGS_DEPTH_MAX - 2))
+    found = preview(control, [request("https://api.example")], {"variables": {"x": deep}}, sample="track")
+    assert found["problems"][0]["pointer"].startswith("/settings/variables")

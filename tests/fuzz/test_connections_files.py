@@ -107,8 +107,8 @@ LINES = (
     "\n".join(["s0: &s0 {k: x}", *(f"s{n}: &s{n} {{<<: *s{n - 1}, k{n}: *s{n - 1}}}" for n in range(1, 30))]),
     "\n".join(f"{'  ' * depth}a:" for depth in range(40)),
 )
-UNPLACED = ("invalid_yaml", "file_unreadable")
-"""Codes of problems that may stand without a line: what is wrong is the file as a whole."""
+UNPLACED = ("invalid_yaml", "file_unreadable", "more_problems")
+"""Codes of problems that may stand without a line: the file as a whole is wrong, or others are counted."""
 SHARE_APPLIED = 0.1
 """Of the files without a problem, which are applied to a store and exported from it."""
 SECONDS_MAX = 20.0

@@ -515,7 +515,7 @@ print(milliseconds, late or "none", foreign or "none")
 
 
 def test_no_descriptor_at_the_first_batch_is_a_shortage_that_passes(service: ScriptedService) -> None:
-    """What sends is imported then, and cannot be: the batch is tried again, as later ones are."""
+    """Try the batch again, as later ones: what sends is imported with it, and cannot be."""
     program = """
         import os, resource, sys, threading
         from hookline_client import Client

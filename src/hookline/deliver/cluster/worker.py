@@ -44,7 +44,7 @@ HURRY_SECONDS = 0.5
 AGAIN_SECONDS = 0.5
 """From one try to take a partition to the next."""
 WAIT_LOGGED_SECONDS = 10.0
-"""How long an assigned partition waits before the log says for what: requests in flight and giving it up end sooner."""
+"""The wait of an assigned partition before the log says for what: requests in flight and giving it up end sooner."""
 
 
 class Worker:

@@ -133,7 +133,7 @@ def test_a_large_event_leaves_over_tls_on_a_line_with_a_round_trip(
 
 
 def test_a_service_that_stops_to_read_over_tls_is_a_timeout(tmp_path: Path) -> None:
-    """What is still on this side when the time is over has not left, and the call says so."""
+    """Report as not sent what is still on this side when the time is over."""
     told: list[str] = []
     authority = Authority(tmp_path)
     with Receiver(tls=authority.server()) as service, SlowLine(service.port, hold_seconds=60.0) as line:
